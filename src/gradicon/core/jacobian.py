@@ -1,0 +1,66 @@
+"""What a map does to volume: Jacobian determinants, folds, and how far it moves things."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gradicon.core.sampling import window
+from gradicon.core.transform import Transform
+
+Difference = Literal["backward", "forward", "central"]
+_STENCILS: dict[str, tuple[int, int]] = {"backward": (0, -1), "forward": (1, 0), "central": (1, -1)}  # voxels ahead and behind
+
+
+def jacobian_determinant(phi: Transform, shape: Sequence[int], *, difference: Difference = "backward") -> Float[Tensor, " b *s"]:
+    """det grad phi, by finite differences between the voxels of a grid, in unit-cube coordinates: 1 for the identity.
+
+    `backward` is how the reference counts folds in 3-D (`forward` in 2-D); both have one voxel less along each axis, and
+    `central`, as ITK computes it, two less.
+    """
+    columns = [_difference(phi.on_grid(shape), axis, difference) * (n - 1) for axis, n in enumerate(shape)]
+    return _determinant([list(column.unbind(1)) for column in columns])
+
+
+def fold_percentage(phi: Transform, shape: Sequence[int], *, difference: Difference = "backward") -> Float[Tensor, " b"]:
+    """%|J|: the percentage of voxels where det grad phi <= 0, per pair."""
+    return 100 * (jacobian_determinant(phi, shape, difference=difference) <= 0).flatten(1).double().mean(1)
+
+
+def sd_log_jacobian(phi: Transform, shape: Sequence[int], *, difference: Difference = "backward") -> Float[Tensor, " b"]:
+    """SDlogJ: the standard deviation of log det grad phi, per pair; determinants are clipped to [1e-9, 1e9] first."""
+    determinant = jacobian_determinant(phi, shape, difference=difference)
+    return determinant.clamp(1e-9, 1e9).log().flatten(1).std(1)
+
+
+def magnitude(phi: Transform, shape: Sequence[int]) -> Float[Tensor, " b"]:
+    """The mean squared displacement component in unit-cube coordinates, per pair."""
+    return (phi.materialise(shape).u ** 2).flatten(1).mean(1)
+
+
+def _difference(x: Tensor, axis: int, difference: Difference) -> Tensor:
+    """The change of x along one axis, on the voxels where the differences along all axes exist."""
+    if difference not in _STENCILS:
+        raise ValueError(f"difference must be one of {', '.join(_STENCILS)}, got {difference!r}")
+    if min(x.shape[2:]) < 3:
+        raise ValueError(f"a Jacobian needs at least 3 voxels along each axis, got {tuple(x.shape[2:])}")
+    ahead, behind = _STENCILS[difference]
+    shape = [n - (ahead - behind) for n in x.shape[2:]]
+
+    def shifted(by: int) -> Tensor:
+        return window(x, [by * (i == axis) - behind for i in range(len(shape))], shape)
+
+    return (shifted(ahead) - shifted(behind)) / (ahead - behind)
+
+
+def _determinant(columns: list[list[Tensor]]) -> Tensor:
+    """Laplace's expansion along the first column, voxel by voxel, for any D."""
+    if len(columns) == 1:
+        return columns[0][0]
+    total = torch.zeros_like(columns[0][0])
+    for row, entry in enumerate(columns[0]):
+        minor = [[value for i, value in enumerate(column) if i != row] for column in columns[1:]]
+        total = total + (-1) ** row * entry * _determinant(minor)
+    return total

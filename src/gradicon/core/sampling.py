@@ -1,0 +1,82 @@
+"""The unit cube: its grid, and reading an image at any of its points.
+
+A coordinate lives in [0,1]^D with its components in array order; 0 and 1 are the centres of the first and the last voxel.
+A tensor of coordinates has shape (B, D, *P), where P is a grid or a list of points.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+Mode = Literal["bilinear", "nearest", "bicubic"]
+Padding = Literal["border", "zeros", "reflection"]
+
+
+def unit_grid(shape: Sequence[int], *, like: Tensor) -> Float[Tensor, "1 d *shape"]:
+    """The identity map sampled at every voxel: (1, D, *shape), of the dtype and device of `like`.
+
+    >>> unit_grid((3,), like=torch.zeros(()))
+    tensor([[[0.0000, 0.5000, 1.0000]]])
+    """
+    axes = [torch.linspace(0, 1, n, dtype=like.dtype, device=like.device) for n in shape]
+    return torch.stack(torch.meshgrid(*axes, indexing="ij"))[None]
+
+
+def sample(
+    image: Float[Tensor, "#b c *s"],
+    x: Float[Tensor, "#b d *p"],
+    *,
+    mode: Mode = "bilinear",
+    padding: Padding = "border",
+) -> Float[Tensor, "_ c *p"]:
+    """I(x): an image read between its voxels, at unit-cube coordinates.
+
+    Linear in D dimensions with `mode="bilinear"`. With `padding="border"`, I(x) = I(clip(x, [0,1]^D)), the paper's extension.
+    A displacement field is an image with D channels, so this reads displacements too. `image` or `x` may have batch size 1.
+    """
+    dimension = image.ndim - 2
+    if x.ndim < 3 or x.shape[1] != dimension:
+        raise ValueError(f"coordinates for a {dimension}-D image have shape (B, {dimension}, ...), got {tuple(x.shape)}")
+    if image.dtype != x.dtype:
+        raise TypeError(f"image and coordinates must share one dtype, got {image.dtype} and {x.dtype}")
+    batch = _common_batch(image.shape[0], x.shape[0])
+    points = x.shape[2:]
+    if len(points) != dimension:
+        x = x.reshape(*x.shape[:2], -1, *[1] * (dimension - 1))
+    values = F.grid_sample(
+        image.expand(batch, *image.shape[1:]),
+        _for_grid_sample(x).expand(batch, *[-1] * (dimension + 1)),
+        mode=mode,
+        padding_mode=padding,
+        align_corners=True,
+    )
+    return values.reshape(batch, image.shape[1], *points)
+
+
+def halve(image: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c *half"]:
+    """AvgPool(I, 2): the mean of every 2^D block; an odd last voxel is averaged over what is there.
+
+    An axis of one voxel stays as it is, so an image of any size can be halved any number of times.
+    """
+    pool = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[image.ndim - 2]
+    return pool(image, [min(2, n) for n in image.shape[2:]], stride=2, ceil_mode=True)
+
+
+def window(x: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
+    """The block of `shape` voxels that begins at voxel `start`."""
+    return x[(..., *(slice(first, first + n) for first, n in zip(start, shape, strict=True)))]
+
+
+def _for_grid_sample(x: Tensor) -> Tensor:
+    """Our convention to grid_sample's: [-1,1], components last and in reversed (x, y, z) order."""
+    return (2 * x - 1).movedim(1, -1).flip(-1)
+
+
+def _common_batch(image: int, x: int) -> int:
+    if image != x and 1 not in (image, x):
+        raise ValueError(f"{image} images cannot be read at {x} sets of coordinates: the batch sizes must agree, or one be 1")
+    return max(image, x)

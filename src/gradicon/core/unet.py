@@ -1,0 +1,145 @@
+"""The dense networks: an image of stacked channels in, one displacement vector per voxel out.
+
+Both take images of any size: pooling rounds up, and what is upsampled is cropped to the size it joins.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gradicon.core.sampling import halve, window
+
+_CONV = {2: nn.Conv2d, 3: nn.Conv3d}
+_CONV_TRANSPOSE = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
+_BATCH_NORM = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+_LINEAR = {2: "bilinear", 3: "trilinear"}
+
+
+class UNet(nn.Module):
+    """The paper's U-Net (Sec. 4.1; `tallUNet2` in the reference): few channels where voxels are many, many where they are few.
+
+    Down: x <- conv3(act(x)), stride 2, plus the average-pooled x. Up: x <- convT4(act(x)), stride 2, plus the upsampled x, then
+    BatchNorm, then the skip is joined. Residual paths crop surplus channels and put missing ones, as zeros, in front. The last
+    convolution starts at zero, so that an untrained network is the identity map.
+
+    Args:
+        dimension: 2 or 3.
+        in_channels: channels of the stacked images; 2 for two scalar images.
+        down: channels after each downward step, finest first.
+        up: channels after each upward step, finest first; as many as `down`.
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        in_channels: int = 2,
+        down: Sequence[int] = (16, 32, 64, 256, 512),
+        up: Sequence[int] = (16, 32, 64, 128, 256),
+    ) -> None:
+        super().__init__()
+        _check_channels(dimension, in_channels, [*down, *up])
+        if len(up) != len(down):
+            raise ValueError(f"a U-Net goes up as often as down, got {len(down)} down and {len(up)} up channel counts")
+        self.dimension, self.in_channels = dimension, in_channels
+        below = [wide + joined for wide, joined in zip(down, [*up[1:], 0], strict=True)]
+        conv, conv_transpose, norm = _CONV[dimension], _CONV_TRANSPOSE[dimension], _BATCH_NORM[dimension]
+        self.down = nn.ModuleList(conv(a, b, 3, stride=2, padding=1) for a, b in zip([in_channels, *down[:-1]], down, strict=True))
+        self.up = nn.ModuleList(conv_transpose(a, b, 4, stride=2, padding=1) for a, b in zip(below, up, strict=True))
+        self.norm = nn.ModuleList(norm(n) for n in up)
+        self.last = conv(up[0] + in_channels, dimension, 3, padding=1)
+        nn.init.zeros_(self.last.weight)
+        nn.init.zeros_(_bias(self.last))
+
+    def forward(self, images: Float[Tensor, "b c *s"]) -> Float[Tensor, "b d *s"]:
+        _check_images(images, self.dimension, self.in_channels)
+        x = images
+        skips: list[Tensor] = []
+        origin = [0] * self.dimension
+        for conv in self.down:
+            skips.append(x)
+            y = conv(F.leaky_relu(x))
+            x = y + _fit_channels(halve(x), y.shape[1])
+        for conv, norm, skip in zip(reversed(self.up), reversed(self.norm), reversed(skips), strict=True):
+            y = conv(F.leaky_relu(x))
+            x = y + F.interpolate(_fit_channels(x, y.shape[1]), scale_factor=2, mode=_LINEAR[self.dimension], align_corners=False)
+            x = torch.cat([window(norm(x), origin, skip.shape[2:]), skip], 1)
+        return self.last(x) / 10
+
+
+class VoxelMorphUNet(nn.Module):
+    """VoxelMorph's U-Net, the other backbone of the ablation (327,331 parameters in 3-D).
+
+    Args:
+        dimension: 2 or 3.
+        in_channels: channels of the stacked images.
+        down: channels of the convolutions before each max-pooling, finest first.
+        up: channels of the convolutions before each upsampling, coarsest first, then those at full size.
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        in_channels: int = 2,
+        down: Sequence[int] = (16, 32, 32, 32),
+        up: Sequence[int] = (32, 32, 32, 32, 32, 16, 16),
+    ) -> None:
+        super().__init__()
+        _check_channels(dimension, in_channels, [*down, *up])
+        if len(up) <= len(down):
+            raise ValueError(f"VoxelMorph's U-Net needs more upward ({len(up)}) than downward ({len(down)}) channel counts")
+        self.dimension, self.in_channels = dimension, in_channels
+        conv, levels = _CONV[dimension], len(down)
+        joined = [down[-1], *(a + b for a, b in zip(up[:levels], reversed(down), strict=True)), *up[levels:-1]]
+        self.down = nn.ModuleList(conv(a, b, 3, padding=1) for a, b in zip([in_channels, *down[:-1]], down, strict=True))
+        self.up = nn.ModuleList(conv(a, b, 3, padding=1) for a, b in zip(joined[:levels], up[:levels], strict=True))
+        self.full = nn.ModuleList(conv(a, b, 3, padding=1) for a, b in zip(joined[levels:], up[levels:], strict=True))
+        self.last = conv(up[-1], dimension, 3, padding=1)
+        nn.init.normal_(self.last.weight, std=1e-5)
+        nn.init.zeros_(_bias(self.last))
+
+    def forward(self, images: Float[Tensor, "b c *s"]) -> Float[Tensor, "b d *s"]:
+        _check_images(images, self.dimension, self.in_channels)
+        x = images
+        skips: list[Tensor] = []
+        origin = [0] * self.dimension
+        for conv in self.down:
+            skips.append(F.leaky_relu(conv(x), 0.2))
+            x = _max_pool(skips[-1])
+        for conv, skip in zip(self.up, reversed(skips), strict=True):
+            x = F.interpolate(F.leaky_relu(conv(x), 0.2), scale_factor=2, mode="nearest")
+            x = torch.cat([window(x, origin, skip.shape[2:]), skip], 1)
+        for conv in self.full:
+            x = F.leaky_relu(conv(x), 0.2)
+        return self.last(x)
+
+
+def _check_channels(dimension: int, in_channels: int, channels: Sequence[int]) -> None:
+    if dimension not in _CONV:
+        raise ValueError(f"dimension must be 2 or 3, got {dimension}")
+    if in_channels < 1 or min(channels, default=0) < 1:
+        raise ValueError(f"channel counts must be positive, got {in_channels} in, then {list(channels)}")
+
+
+def _check_images(images: Tensor, dimension: int, in_channels: int) -> None:
+    if images.ndim != dimension + 2:
+        raise ValueError(f"this network is {dimension}-D: it takes images of rank {dimension + 2}, got shape {tuple(images.shape)}")
+    if images.shape[1] != in_channels:
+        raise ValueError(f"this network takes {in_channels} stacked image channels, got {images.shape[1]}")
+
+
+def _fit_channels(x: Tensor, channels: int) -> Tensor:
+    missing = max(channels - x.shape[1], 0)
+    return F.pad(x[:, :channels], [0, 0] * (x.ndim - 2) + [missing, 0])
+
+
+def _max_pool(x: Tensor) -> Tensor:
+    pool = {2: F.max_pool2d, 3: F.max_pool3d}[x.ndim - 2]
+    return pool(x, [min(2, n) for n in x.shape[2:]], stride=2, ceil_mode=True)
+
+
+def _bias(conv: nn.Module) -> Tensor:
+    assert isinstance(conv.bias, Tensor)
+    return conv.bias
