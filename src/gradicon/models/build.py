@@ -1,0 +1,102 @@
+"""From a configuration to a network. The defaults are the paper's."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from typing import Any, Literal, Self, final
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gradicon.core.network import Dense, RegistrationNetwork, multiresolution, refined
+from gradicon.core.transform import Transform
+from gradicon.core.unet import UNet, VoxelMorphUNet
+
+Backbone = Literal["unet", "voxelmorph"]
+_CHANNELS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "unet": ((16, 32, 64, 256, 512), (16, 32, 64, 128, 256)),
+    "voxelmorph": ((16, 32, 32, 32), (32, 32, 32, 32, 32, 16, 16)),
+}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """What a network is built from: `ModelConfig(stage=1)` and `ModelConfig(stage=2)` are the paper's networks.
+
+    Args:
+        dimension: 2 or 3.
+        stage: 1 is TS{Down{TS{Down{Psi1}, Psi2}}, Psi3}; 2 adds one more network at full resolution.
+        resolutions: how many resolutions Stage1 has.
+        image_channels: channels of each image.
+        backbone: "unet", the paper's, or "voxelmorph", the ablation's.
+        down_channels, up_channels: of the backbone, in its own order; left out, the backbone's published counts.
+    """
+
+    dimension: int = 3
+    stage: int = 2
+    resolutions: int = 3
+    image_channels: int = 1
+    backbone: Backbone = "unet"
+    down_channels: tuple[int, ...] = ()
+    up_channels: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.backbone not in _CHANNELS:
+            raise ValueError(f"unknown backbone {self.backbone!r}: expected one of {', '.join(_CHANNELS)}")
+        down, up = _CHANNELS[self.backbone]
+        object.__setattr__(self, "down_channels", tuple(self.down_channels) or down)
+        object.__setattr__(self, "up_channels", tuple(self.up_channels) or up)
+        _check_range("dimension", self.dimension, 2, 3)
+        _check_range("stage", self.stage, 1, 2)
+        _check_range("resolutions", self.resolutions, 1, 8)
+        _check_range("image_channels", self.image_channels, 1, 1024)
+        if any(type(n) is not int or n < 1 for n in (*self.down_channels, *self.up_channels)):
+            raise ValueError(f"channel counts must be positive whole numbers, got {self.down_channels} and {self.up_channels}")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The reverse of `to_dict`; an unknown name is an error."""
+        known = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise ValueError(f"unknown name {name!r} in a model configuration: expected some of {', '.join(known)}")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON or TOML."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+@final
+class Model(RegistrationNetwork):
+    """A registration network together with the configuration it was built from, so that it can be saved."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        dense = _dense(config)
+        stage1 = multiresolution(dense, resolutions=config.resolutions)
+        self.net = stage1 if config.stage == 1 else refined(stage1, dense)
+
+    def forward(self, moving: Float[Tensor, "b c *s"], fixed: Float[Tensor, "b c *s"]) -> Transform:
+        if moving.ndim != self.config.dimension + 2:
+            raise ValueError(f"this model is {self.config.dimension}-D, got images of shape {tuple(moving.shape)}")
+        if moving.shape[1] != self.config.image_channels:
+            raise ValueError(f"this model takes images of {self.config.image_channels} channel(s), got {moving.shape[1]}")
+        return self.net(moving, fixed)
+
+
+def build(config: ModelConfig) -> Model:
+    """A network with fresh weights: before any training it is the identity map."""
+    return Model(config)
+
+
+def _check_range(name: str, value: object, low: int, high: int) -> None:
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
+
+
+def _dense(config: ModelConfig) -> Dense:
+    backbone: type[nn.Module] = {"unet": UNet, "voxelmorph": VoxelMorphUNet}[config.backbone]
+    return partial(backbone, config.dimension, 2 * config.image_channels, config.down_channels, config.up_channels)
