@@ -29,13 +29,12 @@ def gradient_inconsistency(phi_ab: Transform, phi_ba: Transform, x: Points, *, s
     directions. Zero for exact inverses, and for maps that are inverses up to a translation.
     """
 
-    def error(points: Tensor) -> Tensor:
-        return phi_ab(phi_ba(points)) - points
-
-    here = error(x)
-    shifts = torch.eye(x.shape[1], dtype=x.dtype, device=x.device) * step
-    changes = [(error(x + _as_point(shift, x)) - here) / step for shift in shifts]
-    return torch.stack([(change**2).mean() for change in changes]).sum()
+    dimension = x.shape[1]
+    shifts = step * torch.eye(dimension, dtype=x.dtype, device=x.device)
+    origins = x.flatten(2)
+    points = torch.cat([origins, *(origins + shift[:, None] for shift in shifts)], 2)
+    here, *shifted = (phi_ab(phi_ba(points)) - points).chunk(dimension + 1, 2)
+    return torch.stack([(((there - here) / step) ** 2).mean() for there in shifted]).sum()
 
 
 def inconsistency(phi_ab: Transform, phi_ba: Transform, x: Points) -> Scalar:
@@ -121,7 +120,3 @@ def _dissimilarity(
 def _central(u: Tensor, axis: int) -> Tensor:
     n = u.shape[axis]
     return (u.narrow(axis, 2, n - 2) - u.narrow(axis, 0, n - 2)) / 2
-
-
-def _as_point(shift: Tensor, x: Tensor) -> Tensor:
-    return shift.reshape(1, -1, *[1] * (x.ndim - 2))

@@ -1,0 +1,1 @@
+"""Millimetres and files. SimpleITK appears in `images` and `transforms` only."""
