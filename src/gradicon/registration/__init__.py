@@ -1,0 +1,1 @@
+"""Two images in, a trustworthy transform out."""

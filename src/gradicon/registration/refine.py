@@ -1,0 +1,53 @@
+"""Instance optimization: the paper's loss, minimised for one pair."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gradicon.core.network import RegistrationNetwork
+from gradicon.core.objective import Objective, objective
+from gradicon.core.similarity import Similarity, lncc
+
+Network = TypeVar("Network", bound=RegistrationNetwork)
+
+
+def refine(
+    network: Network,
+    moving: Float[Tensor, "b c *s"],
+    fixed: Float[Tensor, "b c *s"],
+    *,
+    steps: int = 50,
+    similarity: Similarity = lncc,
+    weight: float = 1.5,
+    learning_rate: float = 2e-5,
+    seed: int = 0,
+    on_step: Callable[[int, Objective], None] | None = None,
+) -> Network:
+    """A copy of `network`, in evaluation mode, whose weights were optimised for one pair. `network` itself is left as it was.
+
+    BatchNorm keeps its running statistics throughout, so that what was optimised is what is evaluated. `on_step` is called after
+    every step, with its number from 1 and its objective.
+    """
+    tuned = deepcopy(network).eval()
+    optimizer = torch.optim.Adam(tuned.parameters(), lr=learning_rate)
+    generator = torch.Generator().manual_seed(seed)
+    for step in range(1, steps + 1):
+        x = random_points(fixed.shape[2:], generator, like=fixed)
+        result = objective(tuned, moving, fixed, x, similarity=similarity, weight=weight)
+        optimizer.zero_grad(set_to_none=True)
+        result.loss.backward()
+        optimizer.step()
+        if on_step is not None:
+            on_step(step, result)
+    return tuned
+
+
+def random_points(shape: Sequence[int], generator: torch.Generator, *, like: Tensor) -> Float[Tensor, "1 d n"]:
+    """The paper's sample of the unit cube: voxels / 2^D points, uniform, of the dtype and on the device of `like`."""
+    dimension = len(shape)
+    count = max(int(torch.Size(shape).numel()) // 2**dimension, 1)
+    return torch.rand((1, dimension, count), generator=generator, dtype=like.dtype).to(like.device)
