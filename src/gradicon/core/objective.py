@@ -28,7 +28,6 @@ def gradient_inconsistency(phi_ab: Transform, phi_ba: Transform, x: Points, *, s
     One-sided differences of length `step` along each axis of the unit cube; the mean over points and components, the sum over
     directions. Zero for exact inverses, and for maps that are inverses up to a translation.
     """
-
     dimension = x.shape[1]
     shifts = step * torch.eye(dimension, dtype=x.dtype, device=x.device)
     origins = x.flatten(2)

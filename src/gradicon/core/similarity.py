@@ -62,11 +62,11 @@ def mind_ssc(warped: Image, fixed: Image, *, radius: int = 2, dilation: int = 2,
 def mutual_information(warped: Image, fixed: Image, *, bins: int = 32, mask: Mask = None) -> Scalar:
     """-I(warped; fixed) in nats, from a joint histogram with cubic B-spline windows in both images, per channel.
 
-    Each image's own range is divided into `bins`. Memory is 2 * `bins` floats per voxel.
+    Each image's own range, inside the mask, is divided into `bins`. Memory is 2 * `bins` floats per voxel.
     """
     _check(warped, fixed, mask)
-    rows, columns = _parzen(warped, bins), _parzen(fixed, bins)
     weight = torch.ones_like(warped[:, :1]) if mask is None else mask
+    rows, columns = _parzen(warped, weight, bins), _parzen(fixed, weight, bins)
     joint = torch.matmul((rows * weight.flatten(2)[..., None]).mT, columns)
     joint = joint / joint.sum((-2, -1), keepdim=True)
     independent = joint.sum(-1, keepdim=True) * joint.sum(-2, keepdim=True)
@@ -135,10 +135,12 @@ def _box_mean(image: Tensor, radius: int) -> Tensor:
     return pool(F.pad(image, [radius] * (2 * dimension), mode="replicate"), 2 * radius + 1, stride=1)
 
 
-def _parzen(image: Tensor, bins: int) -> Tensor:
-    """(B, C, N, bins): the cubic B-spline weight of every voxel in every bin; the window of no voxel leaves the histogram."""
+def _parzen(image: Tensor, weight: Tensor, bins: int) -> Tensor:
+    """(B, C, N, bins): the cubic B-spline weight of every voxel in every bin; the window of no weighted voxel leaves the histogram."""
     values = image.flatten(2)
-    low, high = values.detach().amin(-1, keepdim=True), values.detach().amax(-1, keepdim=True)
+    counted, known = weight.flatten(2) > 0, values.detach()
+    low = known.where(counted, torch.inf).amin(-1, keepdim=True)
+    high = known.where(counted, -torch.inf).amax(-1, keepdim=True)
     position = 1 + (bins - 3) * (values - low) / (high - low).clamp_min(1e-12)
     distance = (position[..., None] - torch.arange(bins, dtype=image.dtype, device=image.device)).abs()
     near = 2 / 3 - distance**2 + distance**3 / 2

@@ -6,7 +6,7 @@ A transform is a batch of functions [0,1]^D -> R^D. It knows nothing of resoluti
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self, final
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -27,7 +27,7 @@ class Transform(ABC):
         """phi at every voxel of a grid, without interpolation where phi is stored on that very grid."""
 
     @abstractmethod
-    def to(self, target: torch.device | torch.dtype | str) -> Self:
+    def to(self, target: torch.device | torch.dtype | str) -> "Transform":
         """The same function on another device or in another precision."""
 
     def __matmul__(self, inner: "Transform") -> "Composition":

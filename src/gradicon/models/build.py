@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, final
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -55,13 +55,19 @@ class ModelConfig:
             raise ValueError(f"channel counts must be positive whole numbers, got {self.down_channels} and {self.up_channels}")
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
         """The reverse of `to_dict`; an unknown name is an error."""
         known = [field.name for field in fields(cls)]
         for name in values:
             if name not in known:
                 raise ValueError(f"unknown name {name!r} in a model configuration: expected some of {', '.join(known)}")
-        return cls(**values)
+        plain = dict(values)
+        for name in ("down_channels", "up_channels"):
+            if name in plain:
+                if not isinstance(plain[name], list | tuple):
+                    raise ValueError(f"{name} must be a list of whole numbers, got {plain[name]!r}")
+                plain[name] = tuple(plain[name])
+        return cls(**plain)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON or TOML."""

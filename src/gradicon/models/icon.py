@@ -42,7 +42,8 @@ def read_icon(path: str | Path) -> dict[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{path}: not a file of weights that torch can read safely: {str(error).splitlines()[0]}") from error
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise CheckpointError(f"{path}: not a file of weights that torch can read safely: {reason}") from error
     if not isinstance(state, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in state.items()):
         raise CheckpointError(f"{path}: expected a state dict, names to tensors, got a {type(state).__name__}")
     return dict(state)

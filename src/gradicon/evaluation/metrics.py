@@ -1,0 +1,20 @@
+"""Scores of a registration, as plain functions."""
+
+import torch
+from torch import Tensor
+
+
+def dice(a: Tensor, b: Tensor) -> dict[int, float]:
+    """2 |A n B| / (|A| + |B|) for every label but 0 that either map has.
+
+    >>> dice(torch.tensor([0, 1, 1, 2]), torch.tensor([1, 1, 0, 0]))
+    {1: 0.5, 2: 0.0}
+    """
+    if a.shape != b.shape:
+        raise ValueError(f"label maps to compare must have one shape, got {tuple(a.shape)} and {tuple(b.shape)}")
+    labels = sorted(int(label) for label in torch.cat([a.unique(), b.unique()]).unique() if label != 0)
+    return {label: _overlap(a == label, b == label) for label in labels}
+
+
+def _overlap(a: Tensor, b: Tensor) -> float:
+    return 2 * int((a & b).sum()) / int(a.sum() + b.sum())

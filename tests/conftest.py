@@ -1,0 +1,26 @@
+"""Array shapes and types are checked at run time in tests, and only there."""
+
+from collections.abc import Iterator
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import settings
+
+jaxtyping.install_import_hook("gradicon", "typecheck.checked")
+torch.set_num_threads(1)  # the workers of pytest-xdist share the cores; threads that wait for each other would not
+settings.register_profile("project", deadline=None, derandomize=True, max_examples=25)
+settings.load_profile("project")
+
+
+@pytest.fixture
+def unhooked() -> Iterator[None]:
+    """As a user runs the library: without the run-time shape checks, so that its own messages are seen."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(1)

@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+import torch
+
+from gradicon.physical.intensity import ct_window, mr_quantile
+from gradicon.physical.space import Space
+from gradicon.physical.volume import Volume
+
+
+def volume(values: torch.Tensor) -> Volume:
+    return Volume(values[None, None], Space(tuple(values.shape), np.eye(values.ndim + 1)))
+
+
+def test_mr_is_clipped_at_its_percentiles():
+    values = torch.randint(0, 4000, (20, 30), generator=torch.Generator().manual_seed(0), dtype=torch.int16)
+    low, high = np.quantile(values.numpy(), [0.01, 0.99])
+    scaled = mr_quantile(volume(values)).data
+    assert scaled.dtype == torch.float32
+    np.testing.assert_allclose(scaled[0, 0], (values.numpy().clip(low, high) - low) / (high - low), atol=1e-6)
+
+
+def test_ct_is_clipped_to_a_window():
+    values = torch.tensor([[-2000.0, -1000.0], [0.0, 3000.0]])
+    assert ct_window(volume(values)).data.flatten().tolist() == [0.0, 0.0, 0.5, 1.0]
+
+
+def test_a_constant_image_is_refused():
+    with pytest.raises(ValueError, match="nothing to see between intensities 7 and 7: the image is constant"):
+        mr_quantile(volume(torch.full((4, 4), 7)))

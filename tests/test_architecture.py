@@ -1,0 +1,82 @@
+"""The layers hold, and the public names stay."""
+
+import ast
+from pathlib import Path
+
+import gradicon
+
+SOURCE = Path(gradicon.__file__).parent
+FOREIGN = {"torch", "numpy", "SimpleITK", "safetensors", "jaxtyping", "rich", "typer", "matplotlib"}
+LAYERS = {
+    "core": {"core"},
+    "models": {"models", "core"},
+    "physical": {"physical", "core"},
+    "registration": {"registration", "models", "physical", "core", "evaluation.metrics"},
+    "evaluation": {"evaluation", "registration", "models", "physical", "core"},
+    "cli": {"registration", "evaluation", "models", "physical", "core"},
+}
+PUBLIC = """Affine Composition DisplacementField ModelConfig RegistrationNetwork Transform bending_energy build diffusion
+fold_percentage gradient_inconsistency identity inconsistency jacobian_determinant lncc magnitude mind_ssc mse mutual_information
+ncc objective sd_log_jacobian squared_lncc warp""".split()
+
+
+def imports(file: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports are absolute"
+            found.add(node.module or "")
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def files(part: str) -> list[Path]:
+    return [SOURCE / f"{part}.py"] if part == "cli" else sorted((SOURCE / part).glob("**/*.py"))
+
+
+def test_every_part_has_its_rule():
+    assert {path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.glob("*.py"))} | {"cli"} == set(LAYERS)
+
+
+def test_each_layer_imports_only_what_it_may():
+    for part, allowed in LAYERS.items():
+        for file in files(part):
+            for name in imports(file):
+                if name.startswith("gradicon.") and not any(f"{name}.".startswith(f"gradicon.{layer}.") for layer in allowed):
+                    raise AssertionError(f"{file.relative_to(SOURCE)} imports {name}, but {part} may import only {sorted(allowed)}")
+
+
+def test_metrics_stand_on_the_core_alone():
+    assert not [name for name in imports(SOURCE / "evaluation/metrics.py") if name.startswith("gradicon.") and ".core" not in name]
+
+
+def test_core_imports_torch_and_jaxtyping_only():
+    for file in files("core"):
+        assert not {name.split(".")[0] for name in imports(file)} & (FOREIGN - {"torch", "jaxtyping"}), file
+
+
+def test_simpleitk_appears_in_two_files():
+    users = {str(file.relative_to(SOURCE)) for file in SOURCE.rglob("*.py") if "SimpleITK" in imports(file)}
+    assert users == {"physical/images.py", "physical/transforms.py"}
+
+
+def test_files_and_functions_stay_small():
+    for file in SOURCE.rglob("*.py"):
+        assert file.read_text().count("\n") <= 250, file
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                assert not body or body[-1].end_lineno - body[0].lineno < 40, f"{file}: {node.name}"  # type: ignore[operator]
+
+
+def test_the_public_names():
+    assert sorted(gradicon.__all__) == sorted(PUBLIC)
+    assert len(PUBLIC) <= 25
+    assert all(name in vars(gradicon) for name in PUBLIC)
+
+
+def test_importing_the_package_needs_no_file_readers():
+    """Machines that train may have no SimpleITK."""
+    top = {name for name in imports(SOURCE / "__init__.py")}
+    assert not [name for name in top if "physical" in name or "registration" in name]
