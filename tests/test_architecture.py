@@ -15,9 +15,32 @@ LAYERS = {
     "evaluation": {"evaluation", "registration", "models", "physical", "core"},
     "cli": {"registration", "evaluation", "models", "physical", "core"},
 }
-PUBLIC = """Affine Composition DisplacementField ModelConfig RegistrationNetwork Transform bending_energy build diffusion
-fold_percentage gradient_inconsistency identity inconsistency jacobian_determinant lncc magnitude mind_ssc mse mutual_information
-ncc objective sd_log_jacobian squared_lncc warp""".split()
+PUBLIC = [
+    "Affine",
+    "Composition",
+    "DisplacementField",
+    "ModelConfig",
+    "RegistrationNetwork",
+    "Transform",
+    "bending_energy",
+    "build",
+    "diffusion",
+    "fold_percentage",
+    "gradient_inconsistency",
+    "identity",
+    "inconsistency",
+    "jacobian_determinant",
+    "lncc",
+    "magnitude",
+    "mind_ssc",
+    "mse",
+    "mutual_information",
+    "ncc",
+    "objective",
+    "sd_log_jacobian",
+    "squared_lncc",
+    "warp",
+]
 
 
 def imports(file: Path) -> set[str]:
@@ -78,5 +101,5 @@ def test_the_public_names():
 
 def test_importing_the_package_needs_no_file_readers():
     """Machines that train may have no SimpleITK."""
-    top = {name for name in imports(SOURCE / "__init__.py")}
+    top = imports(SOURCE / "__init__.py")
     assert not [name for name in top if "physical" in name or "registration" in name]

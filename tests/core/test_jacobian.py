@@ -6,12 +6,12 @@ import SimpleITK as sitk
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from maps import Wave, smooth_field
 from torch.func import jacrev, vmap
 
 from gradicon.core.jacobian import fold_percentage, jacobian_determinant, magnitude, sd_log_jacobian
 from gradicon.core.sampling import unit_grid
 from gradicon.core.transform import Affine, DisplacementField, identity
+from maps import Wave, smooth_field
 
 
 @given(st.integers(2, 3), st.integers(0, 99), st.sampled_from(["backward", "forward", "central"]))

@@ -4,12 +4,12 @@ from functools import partial
 
 import pytest
 import torch
-from maps import blobs
 
 from gradicon.core.network import Displace, Down, RegistrationNetwork, TwoStep, multiresolution, refined, warp
 from gradicon.core.sampling import halve, unit_grid
 from gradicon.core.transform import Affine
 from gradicon.core.unet import UNet, VoxelMorphUNet
+from maps import blobs
 
 SMALL = partial(UNet, down=(4, 8, 8), up=(4, 8, 8))
 

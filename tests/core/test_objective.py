@@ -1,10 +1,10 @@
 import math
+from itertools import pairwise
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from maps import Wave, blobs, smooth_field
 from torch.func import jacrev, vmap
 
 from gradicon.core.network import Displace, multiresolution
@@ -13,6 +13,7 @@ from gradicon.core.sampling import unit_grid
 from gradicon.core.similarity import mse
 from gradicon.core.transform import Affine, DisplacementField, Transform, identity
 from gradicon.core.unet import UNet
+from maps import Wave, blobs, smooth_field
 
 DIMENSIONS = st.integers(2, 3)
 SEEDS = st.integers(0, 99)
@@ -64,7 +65,7 @@ def test_finite_differences_converge_to_the_exact_jacobian_with_order_1(dimensio
     phi, psi, x = Wave(0.05), Wave(0.08, phase=1.0), points(dimension)
     exact = exact_penalty(phi, psi, x)
     errors = [abs(gradient_inconsistency(phi, psi, x, step=step).item() - exact) for step in (2e-3, 1e-3, 5e-4)]
-    for coarse, fine in zip(errors, errors[1:], strict=False):
+    for coarse, fine in pairwise(errors):
         assert math.log2(coarse / fine) == pytest.approx(1, abs=0.1)
 
 

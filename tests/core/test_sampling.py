@@ -2,9 +2,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from maps import blobs
 
 from gradicon.core.sampling import halve, sample, unit_grid
+from maps import blobs
 
 SHAPES = st.lists(st.integers(2, 9), min_size=2, max_size=3).map(tuple)
 

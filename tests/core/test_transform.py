@@ -4,10 +4,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from maps import smooth_field
 
 from gradicon.core.sampling import unit_grid
 from gradicon.core.transform import Affine, Composition, DisplacementField, Transform, identity
+from maps import smooth_field
 
 SHAPES = st.lists(st.integers(3, 8), min_size=2, max_size=3).map(tuple)
 SEEDS = st.integers(0, 999)

@@ -33,7 +33,8 @@ class Case:
     @property
     def images(self) -> tuple[Tensor, Tensor]:
         first, second = (
-            torch.stack([_image(self.seed * 10 + which + 2 * b, self.shape) for b in range(self.batch)])[:, None] for which in (1, 2)
+            torch.stack([_image(self.seed * 10 + which + 2 * b, self.shape) for b in range(self.batch)])[:, None]
+            for which in (1, 2)
         )
         return first, second
 

@@ -4,8 +4,8 @@ from functools import cache
 
 import pytest
 import torch
-from golden.reference import CASES, Case, load_case
 
+from golden.reference import CASES, Case, load_case
 from gradicon.core.jacobian import jacobian_determinant, magnitude
 from gradicon.core.network import warp
 from gradicon.core.objective import Objective, bending_energy, diffusion, inconsistency, objective

@@ -1,8 +1,8 @@
 import pytest
 import torch
-from maps import blobs
 
 from gradicon.models import ModelConfig, build
+from maps import blobs
 
 
 def parameters(config: ModelConfig) -> int:

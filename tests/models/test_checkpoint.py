@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from maps import blobs
 from safetensors import safe_open
 from safetensors.torch import save_file
 
 from gradicon.models import CheckpointError, Model, ModelConfig, build, load, read_header, save
+from maps import blobs
 
 CONFIG = ModelConfig(dimension=2, stage=2, resolutions=2, down_channels=(4, 8), up_channels=(4, 8))
 

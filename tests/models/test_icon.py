@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from golden.reference import CASES, load_case
 from torch import Tensor
 
+from golden.reference import CASES, load_case
 from gradicon.models import CheckpointError, ModelConfig, from_icon, load, read_icon, save
 
 
@@ -22,7 +22,7 @@ def test_stage_and_dimension_are_read_off_the_state_dict(name: str):
     assert not model.training
 
 
-def test_other_channel_counts_are_read_off_too(state: dict[str, Tensor]):
+def test_other_channel_counts_are_read_off_too():
     def unet(prefix: str) -> dict[str, Tensor]:
         shapes = {
             "downConvs.0.weight": (5, 4, 3, 3),
@@ -36,7 +36,9 @@ def test_other_channel_counts_are_read_off_too(state: dict[str, Tensor]):
             "lastConv.weight": (2, 3 + 4, 3, 3),
             "lastConv.bias": (2,),
         }
-        norms = {f"batchNorms.{i}.{key}": (n,) for i, n in enumerate((3, 6)) for key in ("weight", "bias", "running_mean", "running_var")}
+        norms = {
+            f"batchNorms.{i}.{key}": (n,) for i, n in enumerate((3, 6)) for key in ("weight", "bias", "running_mean", "running_var")
+        }
         tensors = {prefix + key: torch.rand(shape) for key, shape in {**shapes, **norms}.items()}
         return {**tensors, **{f"{prefix}batchNorms.{i}.num_batches_tracked": torch.tensor(0) for i in range(2)}}
 
@@ -74,8 +76,14 @@ def without(state: dict[str, Tensor], part: str) -> dict[str, Tensor]:
         (lambda s: {**s, "netPsi.net.batchNorms.9.weight": torch.zeros(1)}, "1 unexpected tensor.*norm.9.weight"),
         (lambda s: {**s, "optimizer.step": torch.zeros(1)}, "unexpected name 'optimizer.step'"),
         (lambda s: without(s, "netPhi.netPsi"), "not a Stage1 or Stage2"),
-        (lambda s: {**s, "netPsi.net.lastConv.bias": torch.zeros(3)}, r"'second.dense.last.bias' is \(3,\) torch.float32, expected \(2,\)"),
-        (lambda s: {**s, "netPsi.net.lastConv.bias": torch.zeros(2).half()}, r"\(2,\) torch.float16, expected \(2,\) torch.float32"),
+        (
+            lambda s: {**s, "netPsi.net.lastConv.bias": torch.zeros(3)},
+            r"'second.dense.last.bias' is \(3,\) torch.float32, expected \(2,\)",
+        ),
+        (
+            lambda s: {**s, "netPsi.net.lastConv.bias": torch.zeros(2).half()},
+            r"\(2,\) torch.float16, expected \(2,\) torch.float32",
+        ),
         (lambda s: {**s, "netPsi.net.lastConv.bias": torch.full((2,), torch.nan)}, "last.bias' has NaN"),
         (lambda s: {}, "empty"),
     ],

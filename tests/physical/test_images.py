@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 import torch
-from physical.geometry import random_image
 
 from gradicon.physical.images import read_volume
+from physical.geometry import random_image
 
 
 @pytest.mark.parametrize(

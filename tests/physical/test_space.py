@@ -3,11 +3,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from physical.geometry import random_image
 
 from gradicon.physical.images import from_sitk, space_of
 from gradicon.physical.space import Space
 from gradicon.physical.volume import Volume
+from physical.geometry import random_image
 
 SEEDS, DIMENSIONS = st.integers(0, 999), st.integers(2, 3)
 

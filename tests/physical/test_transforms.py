@@ -4,13 +4,13 @@ import SimpleITK as sitk
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from maps import smooth_field
-from physical.geometry import random_image
 
 from gradicon.core.sampling import sample
 from gradicon.core.transform import Affine, DisplacementField, identity
 from gradicon.physical.images import from_sitk, space_of
 from gradicon.physical.transforms import to_itk
+from maps import smooth_field
+from physical.geometry import random_image
 
 
 @given(st.integers(0, 999), st.integers(2, 3))

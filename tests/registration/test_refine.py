@@ -1,11 +1,11 @@
 import torch
-from maps import blobs, smooth_field
 
 from gradicon.core.network import warp
 from gradicon.core.objective import Objective
 from gradicon.core.similarity import mse
 from gradicon.models import Model, ModelConfig, build
 from gradicon.registration.refine import random_points, refine
+from maps import blobs, smooth_field
 
 CONFIG = ModelConfig(dimension=2, stage=1, down_channels=(16, 32, 64), up_channels=(16, 32, 64))
 

@@ -1,0 +1,101 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from golden.reference import load_case
+from gradicon.models import load
+from gradicon.registration.demo import run_demo
+
+
+def gradicon(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gradicon", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env={**os.environ, "NO_COLOR": "1"})
+
+
+def assert_one_line_error(result: subprocess.CompletedProcess[str], message: str) -> None:
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("gradicon: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    torch.save(dict(load_case("stage1_2d").state_dict), tmp_path / "network.trch")
+    return tmp_path / "network.trch"
+
+
+def test_weights_of_the_reference_are_imported(weights: Path, tmp_path: Path):
+    out = tmp_path / "model.safetensors"
+    result = gradicon("import-weights", weights, "-o", out)
+    assert result.returncode == 0, result.stderr
+    assert "Stage1, 2-D, 14,270,706 parameters" in result.stdout
+    case = load_case("stage1_2d")
+    with torch.no_grad():
+        phi = load(out)(*case.images).on_grid(case.shape)
+    torch.testing.assert_close(phi, case.arrays["eval_phi"], rtol=0, atol=1e-5)
+    told = json.loads(gradicon("inspect", out).stdout)
+    assert told["config"]["stage"] == 1
+    assert told["provenance"]["imported from"] == "network.trch"
+
+
+def test_import_refuses_what_it_should(weights: Path, tmp_path: Path):
+    out = tmp_path / "model.safetensors"
+    assert_one_line_error(gradicon("import-weights", tmp_path / "none.trch", "-o", out), "none.trch: no such file")
+    (tmp_path / "text.trch").write_text("text")
+    assert_one_line_error(gradicon("import-weights", tmp_path / "text.trch", "-o", out), "text.trch: not a file of weights")
+    assert_one_line_error(gradicon("import-weights", weights, "-o", tmp_path / "no" / "m.safetensors"), "does not exist")
+    assert not out.exists()
+    out.write_text("precious")
+    assert_one_line_error(gradicon("import-weights", weights, "-o", out), "exists: choose another place, or say --overwrite")
+    assert out.read_text() == "precious"
+    assert gradicon("import-weights", weights, "-o", out, "--overwrite").returncode == 0
+
+
+def test_inspect_refuses_what_is_no_checkpoint(weights: Path):
+    assert_one_line_error(gradicon("inspect", weights), "network.trch: not a whole safetensors file")
+
+
+def test_the_demo_registers_the_bundled_pair(tmp_path: Path):
+    losses: list[float] = []
+    result = run_demo(tmp_path, steps=15, on_step=lambda _, found: losses.append(found.loss.item()))
+    assert losses[-1] < losses[0]
+    assert result.dice_before[1] == pytest.approx(0.660, abs=1e-3)
+    assert sum(result.dice_after.values()) > sum(result.dice_before.values()) + 0.1
+    assert result.folds_percent == 0
+    assert json.loads((tmp_path / "demo.json").read_text())["steps"] == 15
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_ctrl_c_is_quiet_and_leaves_nothing_behind(tmp_path: Path):
+    command = [sys.executable, "-m", "gradicon", "demo", "-o", str(tmp_path), "--steps", "100000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(8)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [[], ["demo"], ["import-weights"], ["inspect"]])
+def test_help_has_an_example(command: list[str]):
+    result = gradicon(*command, "--help")
+    assert result.returncode == 0
+    assert "gradicon" in result.stdout
+    if command:
+        assert "Example: gradicon" in " ".join(result.stdout.split())
+
+
+def test_wrong_usage():
+    assert gradicon("import-weights").returncode == 2
+    assert gradicon("no-such-command").returncode == 2
+    assert gradicon("--version").stdout.startswith("gradicon 0.")
