@@ -39,6 +39,7 @@ PUBLIC = [
     "objective",
     "sd_log_jacobian",
     "squared_lncc",
+    "unit_grid",
     "warp",
 ]
 

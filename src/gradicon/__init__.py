@@ -3,6 +3,7 @@
 from gradicon.core.jacobian import fold_percentage, jacobian_determinant, magnitude, sd_log_jacobian
 from gradicon.core.network import RegistrationNetwork, warp
 from gradicon.core.objective import bending_energy, diffusion, gradient_inconsistency, inconsistency, objective
+from gradicon.core.sampling import unit_grid
 from gradicon.core.similarity import lncc, mind_ssc, mse, mutual_information, ncc, squared_lncc
 from gradicon.core.transform import Affine, Composition, DisplacementField, Transform, identity
 from gradicon.models import ModelConfig, build
@@ -32,5 +33,6 @@ __all__ = [
     "objective",
     "sd_log_jacobian",
     "squared_lncc",
+    "unit_grid",
     "warp",
 ]

@@ -136,7 +136,7 @@ def _box_mean(image: Tensor, radius: int) -> Tensor:
 
 
 def _parzen(image: Tensor, weight: Tensor, bins: int) -> Tensor:
-    """(B, C, N, bins): the cubic B-spline weight of every voxel in every bin, all inside the histogram where the mask has weight."""
+    """(B, C, N, bins): the cubic B-spline weight of every voxel in every bin, all inside the histogram where the mask is."""
     values = image.flatten(2)
     counted, known = weight.flatten(2) > 0, values.detach()
     low = known.where(counted, torch.inf).amin(-1, keepdim=True)

@@ -1,0 +1,29 @@
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples/your_own_unet.py"
+
+
+def test_your_own_unet_learns_without_folds(capsys: pytest.CaptureFixture[str]):
+    spec = importlib.util.spec_from_file_location("your_own_unet", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    torch.manual_seed(0)
+    example.train(example.MyUNet(), steps=150)
+    lines = [re.findall(r"[\d.]+", line) for line in capsys.readouterr().out.splitlines()]
+    similarity, folds = [float(line[1]) for line in lines], [float(line[2]) for line in lines]
+    assert similarity[-1] < 0.25 * similarity[0]
+    assert folds[-1] < 0.2
+
+
+def test_it_is_short_and_the_page_shows_it_whole():
+    code = EXAMPLE.read_text()
+    assert code.count("\n") <= 40
+    assert f"```python\n{code}```" in (ROOT / "docs/how-to/gradicon-as-a-loss.md").read_text()
