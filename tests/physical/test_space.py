@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+import SimpleITK as sitk
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradicon.core.sampling import sample
 from gradicon.physical.images import from_sitk, space_of
 from gradicon.physical.space import Space
 from gradicon.physical.volume import Volume
@@ -59,3 +61,28 @@ def test_data_must_lie_on_the_grid():
     volume = from_sitk(random_image(0))
     with pytest.raises(ValueError, match="needs data"):
         Volume(volume.data[..., :-1], volume.space)
+
+
+@given(SEEDS, DIMENSIONS)
+def test_canonical_keeps_every_voxel_where_it_is(seed: int, dimension: int):
+    volume = from_sitk(random_image(seed, dimension))
+    turned = volume.canonical()
+    x = np.random.default_rng(seed).random((20, dimension))
+    mm = volume.space.to_mm(x)
+    for original, canonical in zip(x, turned.space.to_unit(mm), strict=True):
+        read = [
+            sample(v.data, torch.from_numpy(p).reshape(1, dimension, 1)).item()
+            for v, p in ((volume, original), (turned, canonical))
+        ]
+        assert read[0] == pytest.approx(read[1], abs=1e-9)
+    main = np.abs(turned.space.index_to_mm[:-1, :-1] / np.array(turned.space.spacing_mm))[::-1]
+    assert np.trace(main) >= np.trace(main[::-1]) - 1e-9
+    assert all(np.diag(turned.space.index_to_mm[:-1, :-1][::-1]) > 0)
+
+
+def test_canonical_undoes_every_stored_order_and_direction():
+    plain = from_sitk(sitk.GetImageFromArray(np.arange(4 * 5 * 6.0).reshape(4, 5, 6)))
+    for order in ("RAS", "LAS", "LPS", "RPI", "SAR", "ALI"):
+        stored = from_sitk(sitk.DICOMOrient(sitk.GetImageFromArray(np.arange(4 * 5 * 6.0).reshape(4, 5, 6)), order)).canonical()
+        assert torch.equal(stored.data, plain.data)
+        np.testing.assert_allclose(stored.space.index_to_mm, plain.space.index_to_mm, atol=1e-12)

@@ -1,5 +1,11 @@
-"""Image files in and out, by SimpleITK."""
+"""Image files in and out, by SimpleITK, with the checks that SimpleITK leaves to the caller."""
 
+import gzip
+import os
+import struct
+import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -9,22 +15,58 @@ import torch
 from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
 
+Image = sitk.Image
+_EXTENSIONS = (".nii", ".nii.gz", ".nrrd", ".nhdr", ".mha", ".mhd", ".png", ".tif", ".tiff", ".dcm", ".hdr", ".img", ".mgz", ".mgh")
+_FEWEST_VOXELS = 4
+
+
+def read_image(path: str | Path) -> Image:
+    """A scalar 2-D or 3-D image: a file, or a folder with one DICOM series; a 4-D file with a single volume is that volume."""
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such image file")
+    sitk.ProcessObject.SetGlobalWarningDisplay(False)  # noqa: FBT003
+    try:
+        image = _read_series(path) if path.is_dir() else _read_file(path)
+    except RuntimeError as error:
+        raise ValueError(f"{path}: not an image that can be read: {_reason(error)}") from error
+    return _checked(image, str(path))
+
 
 def read_volume(path: str | Path) -> Volume:
-    """A scalar 2-D or 3-D image file, with the values it stores: labels stay integers."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"{path}: no such image file")
+    """`read_image`, as a volume with the values that the file stores: labels stay integers."""
+    return from_sitk(read_image(path))
+
+
+def write_image(image: Image, path: str | Path) -> None:
+    """Write an image file whole or not at all; its format goes by the extension."""
+    with written_whole(Path(path)) as part:
+        sitk.WriteImage(image, str(part), useCompression=True)
+
+
+@contextmanager
+def written_whole(path: Path) -> Generator[Path]:
+    """A path beside `path`, of the same extension, that takes its place once the block has ended well."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist")
+    part = path.with_name(f".part{os.getpid()}-{path.name}")
     try:
-        image = sitk.ReadImage(str(path))
+        yield part
+        part.replace(path)
     except RuntimeError as error:
-        raise ValueError(f"{path}: not an image that SimpleITK can read") from error
-    if image.GetNumberOfComponentsPerPixel() != 1 or image.GetDimension() not in (2, 3):
-        found = f"{image.GetDimension()}-D with {image.GetNumberOfComponentsPerPixel()} values per voxel"
-        raise ValueError(f"{path}: expected a 2-D or 3-D image with one value per voxel, got {found}")
-    return from_sitk(image)
+        raise OSError(f"{path}: could not be written: {_reason(error)}") from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
-def from_sitk(image: sitk.Image) -> Volume:
+def as_image(source: "str | Path | Image | Volume") -> Image:
+    """Any of the ways in which an image may be given, as a checked SimpleITK image."""
+    if isinstance(source, Volume):
+        return _checked(to_sitk(source), "the volume")
+    return _checked(source, "the image") if isinstance(source, Image) else read_image(source)
+
+
+def from_sitk(image: Image) -> Volume:
     """A SimpleITK image as a volume. Unsigned integers, of which torch has few, become the next larger signed ones."""
     array = sitk.GetArrayFromImage(image)
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
@@ -32,7 +74,16 @@ def from_sitk(image: sitk.Image) -> Volume:
     return Volume(torch.from_numpy(array)[None, None], space_of(image))
 
 
-def space_of(image: sitk.Image) -> Space:
+def to_sitk(volume: Volume) -> Image:
+    """A volume of one channel as a SimpleITK image."""
+    if volume.data.shape[1] != 1:
+        raise ValueError(f"expected a volume with one channel, got {volume.data.shape[1]}")
+    image = sitk.GetImageFromArray(volume.data[0, 0].cpu().numpy())
+    place(image, volume.space)
+    return image
+
+
+def space_of(image: Image) -> Space:
     """The space of a SimpleITK image. ITK's indices are (x, y, z), ours are in array order: the columns are reversed."""
     dimension = image.GetDimension()
     columns: Matrix = np.array(image.GetDirection()).reshape(dimension, dimension) * np.array(image.GetSpacing())
@@ -40,3 +91,74 @@ def space_of(image: sitk.Image) -> Space:
     index_to_mm[:-1, :-1] = columns[:, ::-1]
     index_to_mm[:-1, -1] = image.GetOrigin()
     return Space(tuple(reversed(image.GetSize())), index_to_mm)
+
+
+def place(image: Image, space: Space) -> None:
+    """Give a SimpleITK image the spacing, direction and origin of a space."""
+    columns: Matrix = space.index_to_mm[:-1, :-1][:, ::-1]
+    spacing: Matrix = np.linalg.norm(columns, axis=0)
+    image.SetSpacing(spacing.tolist())
+    image.SetDirection((columns / spacing).ravel().tolist())
+    image.SetOrigin(space.index_to_mm[:-1, -1].tolist())
+
+
+def pixel_type(image: Image) -> str:
+    """The name of the values that an image stores, such as `16-bit signed integer`."""
+    return str(image.GetPixelIDTypeAsString())
+
+
+def _read_file(path: Path) -> Image:
+    if not path.name.lower().endswith(_EXTENSIONS):
+        raise ValueError(f"{path}: unknown image extension: expected one of {', '.join(_EXTENSIONS)}")
+    if path.name.lower().endswith((".nii", ".nii.gz")):
+        _check_nifti(path)
+    return sitk.ReadImage(str(path))
+
+
+def _read_series(folder: Path) -> Image:
+    series = sitk.ImageSeriesReader.GetGDCMSeriesIDs(str(folder))
+    if len(series) != 1:
+        found = "no DICOM series" if not series else f"{len(series)} DICOM series"
+        raise ValueError(f"{folder}: {found} in this folder: expected a folder with exactly one")
+    return sitk.ReadImage(sitk.ImageSeriesReader.GetGDCMSeriesFileNames(str(folder), series[0]))
+
+
+def _check_nifti(path: Path) -> None:
+    """Refuse a damaged file: ITK reads a truncated or altered NIfTI without complaint."""
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.name.lower().endswith(".gz") else path.read_bytes()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}: the file is damaged or cut off ({error}): get it again") from error
+    if len(content) < 348:
+        raise ValueError(f"{path}: the file is damaged or cut off (no whole NIfTI header): get it again")
+    order = "<" if struct.unpack_from("<i", content)[0] == 348 else ">"
+    if struct.unpack_from(order + "i", content)[0] != 348:
+        return  # NIfTI-2: left to ITK
+    rank, *sizes = struct.unpack_from(order + "8h", content, 40)
+    bits, offset = struct.unpack_from(order + "h", content, 72)[0], struct.unpack_from(order + "f", content, 108)[0]
+    voxels = np.prod([max(n, 1) for n in sizes[: max(min(rank, 7), 0)]], dtype=np.float64)
+    if not offset + voxels * bits / 8 <= len(content):
+        raise ValueError(f"{path}: the file is damaged or cut off (it holds fewer voxels than its header says): get it again")
+
+
+def _checked(image: Image, name: str) -> Image:
+    if image.GetDimension() == 4:
+        if image.GetSize()[3] != 1:
+            raise ValueError(f"{name}: a 4-D image with {image.GetSize()[3]} volumes: extract the one to register")
+        image = image[:, :, :, 0]
+    components = image.GetNumberOfComponentsPerPixel()
+    if components != 1 or image.GetDimension() not in (2, 3) or "complex" in pixel_type(image):
+        found = f"{image.GetDimension()}-D with {components} values per voxel ({pixel_type(image)})"
+        raise ValueError(f"{name}: expected a 2-D or 3-D image with one real value per voxel, got {found}")
+    if min(image.GetSize()) < _FEWEST_VOXELS:
+        raise ValueError(f"{name}: at least {_FEWEST_VOXELS} voxels are needed along each axis, got {image.GetSize()}")
+    values = sitk.GetArrayViewFromImage(image)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(f"{name}: {int((~np.isfinite(values)).sum())} voxels are NaN or infinite: replace them first")
+    if abs(np.linalg.det(space_of(image).index_to_mm)) < 1e-9:
+        raise ValueError(f"{name}: the header's spacing or direction is degenerate: correct it first")
+    return image
+
+
+def _reason(error: RuntimeError) -> str:
+    return str(error).strip().splitlines()[-1].strip()

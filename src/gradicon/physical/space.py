@@ -37,6 +37,11 @@ class Space:
         """The homogeneous matrix M from the unit cube to LPS mm. An axis of one voxel is one voxel long."""
         return self.index_to_mm @ np.diag([*(max(n - 1, 1) for n in self.shape), 1.0])
 
+    @property
+    def spacing_mm(self) -> tuple[float, ...]:
+        """The size of a voxel along each array axis."""
+        return tuple(float(length) for length in np.linalg.norm(self.index_to_mm[:-1, :-1], axis=0))
+
     def to_mm(self, unit: Matrix) -> Matrix:
         """Unit-cube points (N, D), in array order, as LPS mm."""
         return _apply(self.unit_to_mm, unit)
