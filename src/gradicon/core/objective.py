@@ -98,18 +98,19 @@ def objective(
         mask_a, mask_b: where each image counts in the similarity; where both do, after warping, is averaged over.
     """
     phi_ab, phi_ba = network(a, b), network(b, a)
-    forward = _dissimilarity(phi_ab, a, b, mask_a, mask_b, similarity)
-    backward = _dissimilarity(phi_ba, b, a, mask_b, mask_a, similarity)
+    forward = dissimilarity(phi_ab, a, b, mask_a, mask_b, similarity)
+    backward = dissimilarity(phi_ba, b, a, mask_b, mask_a, similarity)
     unlike, cost = forward + backward, penalty(phi_ab, phi_ba, x)
     return Objective(unlike + weight * cost, unlike, cost, phi_ab, phi_ba)
 
 
-def _dissimilarity(
+def dissimilarity(
     phi: Transform, moving: Tensor, fixed: Tensor, moving_mask: Tensor | None, fixed_mask: Tensor | None, similarity: Similarity
-) -> Tensor:
+) -> Scalar:
+    """sim(moving o phi, fixed), where both masks count after warping. They have no gradient: shrinking the overlap must not pay."""
     x = phi.on_grid(fixed.shape[2:])
     masks = [] if fixed_mask is None else [fixed_mask]
-    if moving_mask is not None:  # without a gradient: shrinking the overlap must not pay
+    if moving_mask is not None:
         masks.append(sample(moving_mask, x.detach()))
     mask = torch.stack(torch.broadcast_tensors(*masks)).prod(0) if masks else None
     warped = sample(moving, x)

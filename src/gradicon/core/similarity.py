@@ -4,7 +4,7 @@ Images are (B, C, *S). `mask` is an optional weight (B, 1, *S) of zero or more p
 averaged over the mask's weight and over nothing else, so that a value does not depend on how much background surrounds it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations, product
 
 import torch
@@ -23,13 +23,16 @@ Similarity = Callable[..., Tensor]
 _EPSILON = 1e-5  # the reference's floor of a local variance, for intensities in [0,1]
 
 
-def lncc(warped: Image, fixed: Image, *, sigma: float = 5, mask: Mask = None) -> Scalar:
-    """1 - mean of the local normalised cross-correlation, in Gaussian windows of `sigma` voxels, cut at 2 sigma (the paper's)."""
+def lncc(warped: Image, fixed: Image, *, sigma: float | Sequence[float] = 5, mask: Mask = None) -> Scalar:
+    """1 - mean of the local normalised cross-correlation, in Gaussian windows of `sigma` voxels, cut at 2 sigma (the paper's).
+
+    `sigma` may differ by axis, for voxels that are not cubes.
+    """
     _check(warped, fixed, mask)
     return 1 - _mean(_local_correlation(warped, fixed, sigma), mask)
 
 
-def squared_lncc(warped: Image, fixed: Image, *, sigma: float = 5, mask: Mask = None) -> Scalar:
+def squared_lncc(warped: Image, fixed: Image, *, sigma: float | Sequence[float] = 5, mask: Mask = None) -> Scalar:
     """1 - mean of the squared local correlation: blind to a local inversion of contrast."""
     _check(warped, fixed, mask)
     return 1 - _mean(_local_correlation(warped, fixed, sigma) ** 2, mask)
@@ -84,7 +87,7 @@ SIMILARITIES: dict[str, Similarity] = {
 }
 
 
-def _local_correlation(a: Tensor, b: Tensor, sigma: float) -> Tensor:
+def _local_correlation(a: Tensor, b: Tensor, sigma: float | Sequence[float]) -> Tensor:
     channels = a.shape[1]
     blurred = _gaussian_blur(torch.cat([a, b, a * a, b * b, a * b], 1), sigma)
     mean_a, mean_b, aa, bb, ab = blurred.split(channels, 1)
@@ -92,10 +95,11 @@ def _local_correlation(a: Tensor, b: Tensor, sigma: float) -> Tensor:
     return (ab - mean_a * mean_b) / variances.sqrt()
 
 
-def _gaussian_blur(image: Tensor, sigma: float) -> Tensor:
+def _gaussian_blur(image: Tensor, sigma: float | Sequence[float]) -> Tensor:
     """A separable Gaussian, zero beyond the image: along each axis one product with a banded matrix, the same code for any D."""
-    for axis in range(2, image.ndim):
-        band = _gaussian_band(image.shape[axis], sigma, image)
+    widths = [sigma] * (image.ndim - 2) if isinstance(sigma, int | float) else sigma
+    for axis, width in enumerate(widths, 2):
+        band = _gaussian_band(image.shape[axis], width, image)
         last = axis == image.ndim - 1
         blurred = torch.matmul(image, band) if last else torch.matmul(band, image.flatten(axis + 1))
         image = blurred.reshape(image.shape)

@@ -1,0 +1,163 @@
+"""Instance optimization of the displacement fields themselves: both directions at once, held together by GradICON.
+
+No network takes part, so a step costs a few interpolations. A field is u = u_start + B(p): p are free parameters on a grid half as
+fine as the images, and B smooths them like a cubic B-spline. From coarse to fine, each level starts where the one before ended.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, cos, pi
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gradicon.core.jacobian import jacobian_determinant
+from gradicon.core.objective import Objective, dissimilarity, gradient_inconsistency
+from gradicon.core.sampling import sample, unit_grid
+from gradicon.core.similarity import Similarity
+from gradicon.core.transform import DisplacementField, Transform
+from gradicon.registration.refine import random_points
+
+Shape = tuple[int, ...]
+
+
+_FOLD_MARGIN, _FOLD_WEIGHT = 0.2, 10.0
+
+
+@dataclass(frozen=True)
+class FieldSettings:
+    """How the fields are optimised.
+
+    Args:
+        similarity: what is compared, at every level.
+        steps: of each level, coarse to fine.
+        weight: of the GradICON penalty, the paper's lambda.
+        learning_rate: Adam's, in voxels of the level at work; it falls along a cosine within each level.
+        seed: of the points where the penalty is measured.
+    """
+
+    similarity: Similarity
+    steps: tuple[int, ...] = (60, 60, 60)
+    weight: float = 1.5
+    learning_rate: float = 0.2
+    seed: int = 0
+
+
+def pyramid(shape: Shape, spacing: Sequence[float], levels: int) -> list[Shape]:
+    """Grids over one field of view, coarse to fine, the last one being `shape`.
+
+    An axis is halved once its voxels are no longer than 1.5 times the shortest, so that thick slices wait until the plane
+    has caught up, and never below 8 voxels.
+    """
+    shapes, sizes, lengths = [shape], list(shape), list(spacing)
+    for _ in range(levels - 1):
+        shortest = min(lengths)
+        for axis, (n, length) in enumerate(zip(sizes, list(lengths), strict=True)):
+            if length <= 1.5 * shortest and n >= 16:
+                sizes[axis], lengths[axis] = ceil(n / 2), length * 2
+        shapes.insert(0, tuple(sizes))
+    return shapes
+
+
+def shrink(image: Tensor, shape: Shape) -> Tensor:
+    """An image on a coarser grid of the same field of view, averaged over about one coarse voxel first."""
+    for axis, (n, m) in enumerate(zip(image.shape[2:], shape, strict=True)):
+        radius = round(n / m / 2) if n > m else 0
+        image = _box(image, axis, radius)
+    return image if tuple(image.shape[2:]) == shape else sample(image, unit_grid(shape, like=image))
+
+
+def optimise_fields(
+    moving: Tensor,
+    fixed: Tensor,
+    start: tuple[Transform, Transform],
+    shapes: Sequence[Shape],
+    settings: FieldSettings,
+    *,
+    masks: tuple[Tensor | None, Tensor | None] = (None, None),
+    on_step: Callable[[int, Objective], None] | None = None,
+) -> tuple[DisplacementField, DisplacementField]:
+    """phi_ab (moving o phi_ab ~ fixed) and phi_ba, on the last of `shapes`, from the pair of maps `start`."""
+    generator = torch.Generator().manual_seed(settings.seed)
+    phi_ab, phi_ba = (phi.materialise(shapes[-1]) for phi in start)
+    done = 0
+    for shape, steps in zip(shapes, settings.steps, strict=True):
+        images = [shrink(image, shape) for image in (moving, fixed)]
+        weights = [None if mask is None else shrink(mask, shape) for mask in masks]
+        bases = [phi.materialise(shape).u.detach() for phi in (phi_ab, phi_ba)]
+        phi_ab, phi_ba = _optimise_level(images, weights, bases, steps, settings, generator, done, on_step)
+        done += steps
+    return phi_ab, phi_ba
+
+
+def _optimise_level(
+    images: list[Tensor],
+    masks: list[Tensor | None],
+    bases: list[Tensor],
+    steps: int,
+    settings: FieldSettings,
+    generator: torch.Generator,
+    done: int,
+    on_step: Callable[[int, Objective], None] | None,
+) -> tuple[DisplacementField, DisplacementField]:
+    shape = tuple(images[0].shape[2:])
+    coarse = [max(ceil(n / 2), 2) for n in shape]
+    voxel = torch.tensor([1 / max(n - 1, 1) for n in shape], dtype=bases[0].dtype, device=bases[0].device)
+    voxel = voxel.reshape(1, -1, *[1] * len(shape))
+    free = [torch.zeros(1, len(shape), *coarse, dtype=voxel.dtype, device=voxel.device, requires_grad=True) for _ in bases]
+    optimizer = torch.optim.Adam(free, lr=settings.learning_rate)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.51 + 0.49 * cos(pi * step / steps))
+    grid = unit_grid(shape, like=voxel)
+
+    def fields() -> tuple[DisplacementField, DisplacementField]:
+        ab, ba = (DisplacementField(base + sample(_smooth(p), grid) * voxel) for base, p in zip(bases, free, strict=True))
+        return ab, ba
+
+    for step in range(1, steps + 1):
+        result = _objective(images, masks, *fields(), random_points(shape, generator, like=voxel), settings)
+        optimizer.zero_grad(set_to_none=True)
+        result.loss.backward()
+        optimizer.step()
+        schedule.step()
+        if on_step is not None:
+            on_step(done + step, result)
+    with torch.no_grad():
+        return fields()
+
+
+def _objective(
+    images: list[Tensor],
+    masks: list[Tensor | None],
+    phi_ab: DisplacementField,
+    phi_ba: DisplacementField,
+    x: Tensor,
+    settings: FieldSettings,
+) -> Objective:
+    """The paper's loss, and a barrier felt only where a map is about to fold: free fields may fold between the penalty's points."""
+    (moving, fixed), (moving_mask, fixed_mask) = images, masks
+    unlike = dissimilarity(phi_ab, moving, fixed, moving_mask, fixed_mask, settings.similarity)
+    unlike = unlike + dissimilarity(phi_ba, fixed, moving, fixed_mask, moving_mask, settings.similarity)
+    penalty = gradient_inconsistency(phi_ab, phi_ba, x)
+    shape = fixed.shape[2:]
+    barrier = sum(F.relu(_FOLD_MARGIN - jacobian_determinant(phi, shape)).mean() for phi in (phi_ab, phi_ba))
+    return Objective(unlike + settings.weight * (penalty + _FOLD_WEIGHT * barrier), unlike, penalty, phi_ab, phi_ba)
+
+
+def _smooth(p: Tensor) -> Tensor:
+    """A cubic B-spline's smoothing: a box of 3, three times along each axis."""
+    for axis in range(p.ndim - 2):
+        for _ in range(3):
+            p = _box(p, axis, 1)
+    return p
+
+
+def _box(image: Tensor, axis: int, radius: int) -> Tensor:
+    if radius == 0:
+        return image
+    dimension = image.ndim - 2
+    pool = {2: F.avg_pool2d, 3: F.avg_pool3d}[dimension]
+    sides = [0] * (2 * dimension)
+    sides[2 * (dimension - 1 - axis)] = sides[2 * (dimension - 1 - axis) + 1] = radius
+    kernel = [2 * radius + 1 if i == axis else 1 for i in range(dimension)]
+    return pool(F.pad(image, sides, mode="replicate"), kernel, stride=1)

@@ -1,0 +1,57 @@
+"""How to register: the choices a person can make. The defaults need no tuning."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gradicon.core.similarity import SIMILARITIES
+from gradicon.registration.initialise import INITS, Init
+
+Modality = Literal["auto", "ct", "mr"]
+MODALITIES = ("auto", "ct", "mr")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The choices.
+
+    Args:
+        fixed_modality, moving_modality: "ct" clips to a window of Hounsfield units, "mr" at the 1st and 99th percentile.
+        init: how the fields of view are brought together first.
+        model: a checkpoint file whose network makes the first maps; without one, fields are optimised from scratch.
+        refine: iterations of instance optimization, at each resolution where there are several; 0 takes a model's answer as it is.
+        refine_network: optimise the weights of a copy of the network, as published, instead of the fields.
+        similarity: a name from `gradicon.core.similarity`.
+        weight: of the GradICON penalty, the paper's lambda.
+        mask_outside: set what lies outside a mask to zero, as the paper does, instead of leaving it out of the similarity only.
+        seed: of the points where the penalty is measured.
+    """
+
+    fixed_modality: Modality = "auto"
+    moving_modality: Modality = "auto"
+    init: Init = "auto"
+    model: str | None = None
+    refine: int = 60
+    refine_network: bool = False
+    similarity: str = "lncc"
+    weight: float = 1.5
+    mask_outside: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_choice("similarity", self.similarity, tuple(SIMILARITIES))
+        _check_choice("initialisation", self.init, INITS)
+        for modality in (self.fixed_modality, self.moving_modality):
+            _check_choice("modality", modality, MODALITIES)
+        if self.refine < 0 or (self.refine == 0 and self.model is None):
+            raise ValueError(
+                f"refine must be at least {0 if self.model else 1} here, got {self.refine}: without a model it is all there is"
+            )
+        if self.refine_network and self.model is None:
+            raise ValueError("refining the network needs a model: give one, or refine the fields")
+        if not self.weight > 0:
+            raise ValueError(f"weight must be positive, got {self.weight}")
+
+
+def _check_choice(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"unknown {what} {value!r}: expected one of {', '.join(allowed)}")

@@ -1,0 +1,108 @@
+"""From what was given to what is compared: two images in [0,1] on one working grid."""
+
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gradicon.core.sampling import sample
+from gradicon.core.similarity import mutual_information, ncc
+from gradicon.physical.images import Image, as_image, from_sitk, same_grid
+from gradicon.physical.intensity import ct_window, looks_like_ct, mr_quantile
+from gradicon.physical.space import Space
+from gradicon.physical.volume import Volume
+from gradicon.registration.fields import shrink
+from gradicon.registration.initialise import Start, initialise, unit_affine
+from gradicon.registration.options import Modality, Options
+
+Source = str | Path | Image | Volume
+MOST_VOXELS = 800_000  # of the working grid: what two cores optimise in about a minute
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A pair on the working grid, which spans the fixed image; moving is read there through the affine start."""
+
+    space: Space
+    fixed: Tensor
+    moving: Tensor
+    fixed_weight: Tensor | None
+    moving_weight: Tensor | None
+    start: Start
+    modalities: tuple[str, str]
+
+
+def prepare(fixed: Image, moving: Image, masks: tuple[Source | None, Source | None], options: Options) -> Prepared:
+    """Intensities, masks, orientation, the affine start, and the working grid."""
+    if fixed.GetDimension() != moving.GetDimension():
+        raise ValueError(
+            f"fixed is {fixed.GetDimension()}-D and moving is {moving.GetDimension()}-D: both must be of one dimension"
+        )
+    fixed_mask, moving_mask = _read_mask(masks[0], fixed, "fixed"), _read_mask(masks[1], moving, "moving")
+    fixed_volume, fixed_kind = _scaled(fixed, "fixed", options.fixed_modality)
+    moving_volume, moving_kind = _scaled(moving, "moving", options.moving_modality)
+    if options.mask_outside:
+        fixed_volume, moving_volume = _blacked_out(fixed_volume, fixed_mask), _blacked_out(moving_volume, moving_mask)
+    start = initialise(fixed_volume, moving_volume, options.init, ncc if fixed_kind == moving_kind else mutual_information)
+    space = working_space(fixed_volume.space)
+    x = unit_affine(start.matrix, space, moving_volume.space).on_grid(space.shape)
+    seen = ((x >= 0) & (x <= 1)).all(1, keepdim=True).float()
+    fixed_weight = None if fixed_mask is None or options.mask_outside else shrink(fixed_mask.data, space.shape)
+    if moving_mask is not None and not options.mask_outside:
+        seen = seen * sample(moving_mask.data, x)
+    return Prepared(
+        space=space,
+        fixed=shrink(fixed_volume.data, space.shape),
+        moving=sample(_matched(moving_volume, space), x),
+        fixed_weight=fixed_weight,
+        moving_weight=None if bool((seen == 1).all()) else seen,
+        start=start,
+        modalities=(fixed_kind, moving_kind),
+    )
+
+
+def working_space(space: Space) -> Space:
+    """The grid to work on: the image's own, or one with voxels just large enough that there are not more than `MOST_VOXELS`."""
+    extents = [n * s for n, s in zip(space.shape, space.spacing_mm, strict=True)]
+    size, shape = min(space.spacing_mm), space.shape
+    while torch.Size(shape).numel() > MOST_VOXELS:
+        size *= 1.02
+        shape = tuple(
+            n if s >= size else ceil(extent / size) for n, s, extent in zip(space.shape, space.spacing_mm, extents, strict=True)
+        )
+    return space.resized(shape)
+
+
+def _matched(volume: Volume, space: Space) -> Tensor:
+    """The volume's data with voxels no finer than the working grid's, over the same field of view: nothing is aliased."""
+    coarsest = min(space.spacing_mm)
+    shape = tuple(max(1, min(n, ceil(n * s / coarsest))) for n, s in zip(volume.space.shape, volume.space.spacing_mm, strict=True))
+    return shrink(volume.data, shape)
+
+
+def _scaled(image: Image, name: str, modality: Modality) -> tuple[Volume, str]:
+    volume = from_sitk(image).canonical()
+    kind = modality if modality != "auto" else ("ct" if looks_like_ct(volume) else "mr")
+    try:
+        return (ct_window(volume) if kind == "ct" else mr_quantile(volume)), kind
+    except ValueError as error:
+        raise ValueError(f"the {name} image: {error}") from error
+
+
+def _read_mask(source: Source | None, image: Image, name: str) -> Volume | None:
+    if source is None:
+        return None
+    mask = as_image(source)
+    if not same_grid(mask, image):
+        sizes = f"{mask.GetSize()} against {image.GetSize()} voxels, or elsewhere in space"
+        raise ValueError(f"the {name} mask lies on another grid than the {name} image: {sizes}")
+    volume = from_sitk(mask).canonical()
+    if not (volume.data > 0).any():
+        raise ValueError(f"the {name} mask is empty")
+    return Volume((volume.data > 0).float(), volume.space)
+
+
+def _blacked_out(volume: Volume, mask: Volume | None) -> Volume:
+    return volume if mask is None else Volume(volume.data * mask.data, volume.space)

@@ -1,0 +1,134 @@
+"""Two images in, a trustworthy transform out: the job that everything else here is for."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from gradicon.core.network import RegistrationNetwork
+from gradicon.core.objective import Objective, dissimilarity
+from gradicon.core.similarity import SIMILARITIES, Similarity, lncc, squared_lncc
+from gradicon.core.transform import DisplacementField, identity
+from gradicon.models.checkpoint import load
+from gradicon.physical.images import Image, as_image, from_sitk
+from gradicon.physical.space import Space
+from gradicon.physical.transforms import ItkTransform, inverse_to_itk, resample, to_itk
+from gradicon.registration.fields import FieldSettings, optimise_fields, pyramid
+from gradicon.registration.inverse import InverseError, improve_inverse, inverse_error
+from gradicon.registration.options import Options
+from gradicon.registration.prepare import Prepared, Source, prepare
+from gradicon.registration.refine import refine
+
+OnStep = Callable[[int, int, Objective], None]
+"""Called after every step of optimisation with its number, how many there will be, and its objective."""
+
+_WINDOW = 2.0  # LNCC's sigma, in voxels of the finest axis of the working grid
+
+
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """What was found. `transform` takes points of fixed to points of moving, in LPS mm, and so resamples moving onto fixed.
+
+    `phi` and `inverse_phi` are the deformations alone, on the unit cube of the working grid `pair.space`, without the affine start.
+    """
+
+    warped: Image
+    transform: ItkTransform
+    inverse: ItkTransform
+    phi: DisplacementField
+    inverse_phi: DisplacementField
+    pair: Prepared
+    similarity: tuple[float, float]
+    inverse_error: InverseError
+    options: Options
+    seconds: float
+
+
+def register(
+    fixed: Source,
+    moving: Source,
+    options: Options | None = None,
+    *,
+    fixed_mask: Source | None = None,
+    moving_mask: Source | None = None,
+    on_step: OnStep | None = None,
+) -> Registration:
+    """Align `moving` to `fixed`: paths (a DICOM folder is one too), SimpleITK images or volumes, in 2-D or 3-D."""
+    began, options = time.perf_counter(), options or Options()
+    fixed_image, moving_image = as_image(fixed), as_image(moving)
+    pair = prepare(fixed_image, moving_image, (fixed_mask, moving_mask), options)
+    similarity = _similarity(options.similarity, pair.space)
+    phi, rough_inverse = _maps(pair, similarity, options, on_step)
+    inverse_phi = improve_inverse(phi, rough_inverse)
+    reached = Space(pair.space.shape, pair.start.matrix @ pair.space.index_to_mm)  # the working grid, carried into moving's mm
+    transform = to_itk(phi, pair.space, reached)
+    return Registration(
+        warped=resample(moving_image, fixed_image, transform, outside=float(from_sitk(moving_image).data.min())),
+        transform=transform,
+        inverse=inverse_to_itk(inverse_phi, pair.space, reached),
+        phi=phi,
+        inverse_phi=inverse_phi,
+        pair=pair,
+        similarity=(
+            _compare(pair, identity(len(pair.space.shape)).materialise(pair.space.shape), similarity),
+            _compare(pair, phi, similarity),
+        ),
+        inverse_error=inverse_error(phi, inverse_phi, pair.space),
+        options=options,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _maps(
+    pair: Prepared, similarity: Similarity, options: Options, on_step: OnStep | None
+) -> tuple[DisplacementField, DisplacementField]:
+    """The deformation and its reverse on the working grid: fields from scratch, or a network's answer, refined or not."""
+    shape = pair.space.shape
+    if options.model is None:
+        shapes = pyramid(shape, pair.space.spacing_mm, levels=3 if max(shape) < 128 else 4)
+        still = identity(len(shape)).materialise(shape)
+        return _fields(pair, (still, still), shapes, similarity, options, 0.2, on_step)
+    network: RegistrationNetwork = load(options.model)
+    if options.refine_network:
+        report, weight, seed = _counted(on_step, options.refine), options.weight, options.seed
+        images = pair.moving, pair.fixed
+        network = refine(network, *images, steps=options.refine, similarity=similarity, weight=weight, seed=seed, on_step=report)
+    with torch.no_grad():
+        maps = network(pair.moving, pair.fixed).materialise(shape), network(pair.fixed, pair.moving).materialise(shape)
+    if options.refine == 0 or options.refine_network:
+        return maps
+    return _fields(pair, maps, [shape], similarity, options, 0.1, on_step)
+
+
+def _fields(
+    pair: Prepared,
+    start: tuple[DisplacementField, DisplacementField],
+    shapes: list[tuple[int, ...]],
+    similarity: Similarity,
+    options: Options,
+    learning_rate: float,
+    on_step: OnStep | None,
+) -> tuple[DisplacementField, DisplacementField]:
+    settings = FieldSettings(similarity, (options.refine,) * len(shapes), options.weight, learning_rate, options.seed)
+    masks, report = (pair.moving_weight, pair.fixed_weight), _counted(on_step, len(shapes) * options.refine)
+    return optimise_fields(pair.moving, pair.fixed, start, shapes, settings, masks=masks, on_step=report)
+
+
+def _similarity(name: str, space: Space) -> Similarity:
+    """The measure by name; local windows are as wide in mm along every axis."""
+    measure = SIMILARITIES[name]
+    if measure not in (lncc, squared_lncc):
+        return measure
+    shortest = min(space.spacing_mm)
+    return partial(measure, sigma=tuple(max(_WINDOW * shortest / length, 0.5) for length in space.spacing_mm))
+
+
+def _compare(pair: Prepared, phi: DisplacementField, similarity: Similarity) -> float:
+    with torch.no_grad():
+        return float(dissimilarity(phi, pair.moving, pair.fixed, pair.moving_weight, pair.fixed_weight, similarity))
+
+
+def _counted(on_step: OnStep | None, total: int) -> Callable[[int, Objective], None] | None:
+    return None if on_step is None else lambda step, result: on_step(step, total, result)
