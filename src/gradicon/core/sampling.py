@@ -66,6 +66,11 @@ def halve(image: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c *half"]:
     return pool(image, [min(2, n) for n in image.shape[2:]], stride=2, ceil_mode=True)
 
 
+def inside(x: Float[Tensor, "b d *p"], *, tolerance: float = 1e-4) -> Float[Tensor, "b 1 *p"]:
+    """1 where a coordinate lies in the unit cube, else 0. The tolerance keeps points of the faces inside, whatever was rounded."""
+    return ((x >= -tolerance) & (x <= 1 + tolerance)).all(1, keepdim=True).to(x.dtype)
+
+
 def window(x: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
     """The block of `shape` voxels that begins at voxel `start`."""
     return x[(..., *(slice(first, first + n) for first, n in zip(start, shape, strict=True)))]

@@ -47,6 +47,11 @@ def affine_to_itk(matrix: Matrix) -> sitk.AffineTransform:
     return sitk.AffineTransform(matrix[:-1, :-1].ravel().tolist(), matrix[:-1, -1].tolist())
 
 
+def identity_transform(dimension: int) -> ItkTransform:
+    """The transform that moves nothing."""
+    return sitk.Transform(dimension, sitk.sitkIdentity)
+
+
 def read_transform(path: str | Path) -> ItkTransform:
     """An ITK transform file, or a displacement field in an image file, in mm as ITK and ANTs write it."""
     path = Path(path)

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradicon.core.sampling import sample, unit_grid
-from gradicon.core.similarity import Similarity
+from gradicon.core.sampling import inside, sample, unit_grid
+from gradicon.core.similarity import Similarity, ncc
 from gradicon.core.transform import Affine
 from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
@@ -18,6 +18,7 @@ Init = Literal["auto", "none", "center", "moments", "affine"]
 INITS = ("auto", "none", "center", "moments", "affine")
 _WIDTH = 32  # voxels along the longest axis of the images that are compared here
 _LEAST_OVERLAP = 0.2
+_ALIGNED = 0.2  # a dissimilarity (1 - correlation) below which the headers are believed
 _WORTHWHILE = 0.01  # a change of alignment must improve the similarity by this much
 
 
@@ -31,7 +32,7 @@ class Start:
 
 
 def initialise(fixed: Volume, moving: Volume, how: Init, similarity: Similarity) -> Start:
-    """The affine start. `auto` takes the headers' word unless centres or masses match better, then an affine if it helps."""
+    """The affine start. `auto` believes headers that fit; else it takes the best start, then an affine if it helps."""
     if how not in INITS:
         raise ValueError(f"unknown initialisation {how!r}: expected one of {', '.join(INITS)}")
     pair = _Pair(fixed, moving, similarity)
@@ -41,6 +42,10 @@ def initialise(fixed: Volume, moving: Volume, how: Init, similarity: Similarity)
             raise ValueError(f"the fields of view do not overlap with --init {how}: use --init auto, center or moments")
         return Start(candidates[how], how, f"initialised by {how!r}, as asked")
     scores = {name: pair.score(matrix) for name, matrix in candidates.items()}
+    if how == "auto" and similarity is ncc and scores["none"] < _ALIGNED:
+        return Start(
+            candidates["none"], "none", f"the scans lie together as their headers say: correlation {1 - scores['none']:.2f}"
+        )
     best = min(scores, key=lambda name: scores[name] - (_WORTHWHILE if name == "none" else 0))
     affine = pair.best_affine(candidates[best])
     told = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
@@ -72,7 +77,7 @@ class _Pair:
     def overlap(self, matrix: Matrix) -> float:
         """The part of the fixed image that falls inside the moving one."""
         x = unit_affine(matrix, self.fixed.space, self.moving.space).on_grid(self.fixed.space.shape)
-        return float(_inside(x).mean())
+        return float(inside(x).mean())
 
     def score(self, matrix: Matrix) -> float:
         with torch.no_grad():
@@ -96,7 +101,7 @@ class _Pair:
 
     def _unlike(self, phi: Affine) -> Tensor:
         x = phi.on_grid(self.fixed.space.shape)
-        mask = _inside(x.detach())
+        mask = inside(x.detach())
         if mask.mean() < _LEAST_OVERLAP:
             return x.sum() * 0 + 10.0
         return self.similarity(sample(self.moving.data, x), self.fixed.data, mask=mask)
@@ -117,10 +122,6 @@ def _small(volume: Volume) -> Volume:
         max(min(n, round(n * s / size)), min(n, 4)) for n, s in zip(volume.space.shape, volume.space.spacing_mm, strict=True)
     )
     return Volume(shrink(volume.data, shape), volume.space.resized(shape))
-
-
-def _inside(x: Tensor) -> Tensor:
-    return ((x >= 0) & (x <= 1)).all(1, keepdim=True).to(x.dtype)
 
 
 def _center_of_mass(volume: Volume) -> Matrix:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gradicon.core.jacobian import fold_percentage
-from gradicon.core.sampling import unit_grid
+from gradicon.core.sampling import inside, unit_grid
 from gradicon.core.transform import DisplacementField, Transform
 from gradicon.physical.space import Space
 
@@ -21,7 +21,7 @@ class InverseError:
 
 
 def improve_inverse(phi: Transform, inverse: DisplacementField, iterations: int = 10) -> DisplacementField:
-    """`inverse`, brought closer to phi's inverse by the fixed-point iteration y <- y - (phi(y) - x), as long as it folds nowhere new."""
+    """`inverse`, brought closer to phi's inverse by the iteration y <- y - (phi(y) - x), for as long as it folds nowhere new."""
     shape = inverse.u.shape[2:]
     x = unit_grid(shape, like=inverse.u)
     folds, error = fold_percentage(inverse, shape), (phi(x + inverse.u) - x).norm()
@@ -41,10 +41,10 @@ def inverse_error(phi: Transform, inverse: Transform, space: Space, count: int =
     random = torch.rand(1, len(space.shape), count, generator=torch.Generator().manual_seed(0)).to(like)
     x = torch.cat([unit_grid(space.shape, like=like).flatten(2), random], 2)
     there = phi(x)
-    inside = ((there >= 0) & (there <= 1)).all(1)[0]
-    if not inside.any():
+    stays = inside(there)[0, 0] > 0
+    if not stays.any():
         return InverseError(float("nan"), float("nan"), float("nan"))
-    errors = _lengths_mm((inverse(there) - x)[0, :, inside], space).sort().values
+    errors = _lengths_mm((inverse(there) - x)[0, :, stays], space).sort().values
     return InverseError(float(errors.mean()), float(errors[int(0.95 * (len(errors) - 1))]), float(errors[-1]))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gradicon.core.sampling import sample
+from gradicon.core.sampling import inside, sample
 from gradicon.core.similarity import mutual_information, ncc
 from gradicon.physical.images import Image, as_image, from_sitk, same_grid
 from gradicon.physical.intensity import ct_window, looks_like_ct, mr_quantile
@@ -18,7 +18,7 @@ from gradicon.registration.initialise import Start, initialise, unit_affine
 from gradicon.registration.options import Modality, Options
 
 Source = str | Path | Image | Volume
-MOST_VOXELS = 800_000  # of the working grid: what two cores optimise in about a minute
+MOST_VOXELS = 600_000  # of the working grid: what two cores optimise in about a minute
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ def prepare(fixed: Image, moving: Image, masks: tuple[Source | None, Source | No
     start = initialise(fixed_volume, moving_volume, options.init, ncc if fixed_kind == moving_kind else mutual_information)
     space = working_space(fixed_volume.space)
     x = unit_affine(start.matrix, space, moving_volume.space).on_grid(space.shape)
-    seen = ((x >= 0) & (x <= 1)).all(1, keepdim=True).float()
+    seen = inside(x)
     fixed_weight = None if fixed_mask is None or options.mask_outside else shrink(fixed_mask.data, space.shape)
     if moving_mask is not None and not options.mask_outside:
         seen = seen * sample(moving_mask.data, x)

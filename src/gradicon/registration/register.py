@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 
 import torch
 
@@ -87,7 +88,7 @@ def _maps(
     """The deformation and its reverse on the working grid: fields from scratch, or a network's answer, refined or not."""
     shape = pair.space.shape
     if options.model is None:
-        shapes = pyramid(shape, pair.space.spacing_mm, levels=3 if max(shape) < 128 else 4)
+        shapes = pyramid(shape, pair.space.spacing_mm, levels=3)
         still = identity(len(shape)).materialise(shape)
         return _fields(pair, (still, still), shapes, similarity, options, 0.2, on_step)
     network: RegistrationNetwork = load(options.model)
@@ -111,13 +112,17 @@ def _fields(
     learning_rate: float,
     on_step: OnStep | None,
 ) -> tuple[DisplacementField, DisplacementField]:
-    settings = FieldSettings(similarity, (options.refine,) * len(shapes), options.weight, learning_rate, options.seed)
-    masks, report = (pair.moving_weight, pair.fixed_weight), _counted(on_step, len(shapes) * options.refine)
+    steps = (
+        *(options.refine,) * (len(shapes) - 1),
+        ceil(options.refine / (2 if len(shapes) > 1 else 1)),
+    )  # the finest costs the most
+    settings = FieldSettings(similarity, steps, options.weight, learning_rate, options.seed)
+    masks, report = (pair.moving_weight, pair.fixed_weight), _counted(on_step, sum(steps))
     return optimise_fields(pair.moving, pair.fixed, start, shapes, settings, masks=masks, on_step=report)
 
 
 def _similarity(name: str, space: Space) -> Similarity:
-    """The measure by name; local windows are as wide in mm along every axis."""
+    """The measure by name. Its window is as wide in mm along every axis, so that thick slices do not blur into each other."""
     measure = SIMILARITIES[name]
     if measure not in (lncc, squared_lncc):
         return measure

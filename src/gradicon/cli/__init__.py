@@ -1,0 +1,40 @@
+"""The command line: parses, calls, prints. No logic."""
+
+import sys
+from typing import Annotated
+
+import torch
+import typer
+
+import gradicon
+from gradicon.cli.apply import convert, jacobian, points, warp
+from gradicon.cli.batch import batch
+from gradicon.cli.demo import demo
+from gradicon.cli.register import register
+from gradicon.cli.weights import import_weights, inspect
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown")
+
+
+@app.callback(invoke_without_command=True)
+def about(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    """Medical image registration by gradient inverse consistency."""
+    if version:
+        typer.echo(f"gradicon {gradicon.__version__}")
+        raise typer.Exit
+
+
+for command in (register, warp, points, jacobian, convert, batch, demo, import_weights, inspect):
+    app.command(command.__name__.replace("_", "-"))(command)
+
+
+def main() -> None:
+    """Run the command line; an error is one line on stderr and exit code 1 (2 for wrong usage, 130 for Ctrl-C)."""
+    try:
+        app()
+    except (ValueError, TypeError, OSError, ImportError, MemoryError, torch.OutOfMemoryError) as error:
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else str(error)
+        if isinstance(error, MemoryError | torch.OutOfMemoryError):
+            reason = f"out of memory: {reason}; a smaller image or a machine with more memory is needed"
+        typer.echo(f"gradicon: {' '.join(reason.split())}", err=True)
+        sys.exit(1)

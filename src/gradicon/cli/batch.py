@@ -1,0 +1,48 @@
+"""`gradicon batch`: a cohort of pairs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from gradicon.cli.common import OutFolder, optimisation_progress, stdout, this_command
+from gradicon.registration.batch import Row, Summary, read_pairs, run_batch
+from gradicon.registration.files import register_files
+from gradicon.registration.options import Options
+
+
+def batch(
+    pairs: Annotated[
+        Path,
+        typer.Argument(help="A CSV file of pairs: columns fixed, moving and more, below.", show_default=False),
+    ],
+    out: OutFolder,
+    model: Annotated[str | None, typer.Option(help="A checkpoint. Without one, fields are optimised from scratch.")] = None,
+    refine: Annotated[int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")] = 60,
+    again: Annotated[bool, typer.Option("--again", help="Register pairs that are done already, too.")] = False,
+) -> None:
+    """Register every pair of a list: one folder each, a summary.csv and summary.json. Run it again, and it goes on where it was.
+
+    Columns: fixed, moving, and where there are any fixed_labels, moving_labels, fixed_landmarks, moving_landmarks, fixed_mask and
+    moving_mask; paths are relative to the file. A pair that fails is listed, and the others go on.
+
+    Example: `gradicon batch pairs.csv -o results`
+    """
+    rows, options = read_pairs(pairs), Options(model=model, refine=refine)
+
+    def register(row: Row, folder: Path) -> None:
+        with optimisation_progress(f"{row.number} of {len(rows)}") as show:
+            register_files(row.fixed, row.moving, folder, options, row.extras, row.masks, command=this_command(), on_step=show)
+
+    summary = run_batch(rows, out, register, again=again)
+    stdout.print(_table(summary))
+    if summary.failures:
+        raise ValueError(f"{len(summary.failures)} of {len(rows)} pairs failed: see {out / 'summary.csv'}")
+
+
+def _table(summary: Summary) -> Table:
+    table = Table("measure", "before", "after", title=f"{summary.done} pairs registered, {len(summary.failures)} failed")
+    for name, before, after in summary.means:
+        table.add_row(name, before, after)
+    return table
