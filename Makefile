@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check clean
+.PHONY: demo test check browser clean
 
 demo: $(READY)
 	$(BIN)/gradicon demo -o demo --overwrite
@@ -16,6 +16,9 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
+
+browser: $(READY)   # needs Debian's chromium and chromium-driver, or their like
+	$(BIN)/python -m pytest -m browser tests/browser
 
 clean:
 	rm -rf $(VENV) demo

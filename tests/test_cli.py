@@ -16,7 +16,9 @@ from gradicon.registration.demo import run_demo
 
 def gradicon(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gradicon", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env={**os.environ, "NO_COLOR": "1"})
+    return subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", check=False, cwd=cwd, env={**os.environ, "NO_COLOR": "1"}
+    )
 
 
 def assert_one_line_error(result: subprocess.CompletedProcess[str], message: str) -> None:

@@ -46,7 +46,7 @@ def warp(
     """
     refuse_existing([out], overwrite=overwrite)
     moving = read_image(image)
-    outside = 0.0 if interpolation in ("nearest", "label") else min(float(from_sitk(moving).data.min()), 0.0)
+    outside = 0.0 if interpolation in ("nearest", "label") else float(from_sitk(moving).data.min())
     write_image(resample(moving, read_image(reference), _read(transform), interpolation, outside), out)
 
 

@@ -28,8 +28,8 @@ def read_image(path: str | Path) -> Image:
     sitk.ProcessObject.SetGlobalWarningDisplay(False)  # noqa: FBT003
     try:
         image = _read_series(path) if path.is_dir() else _read_file(path)
-    except RuntimeError as error:
-        raise ValueError(f"{path}: not an image that can be read: {_reason(error)}") from error
+    except (RuntimeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not an image that can be read: {reason(error)}") from error
     return _checked(image, str(path))
 
 
@@ -54,7 +54,7 @@ def written_whole(path: Path) -> Generator[Path]:
         yield part
         part.replace(path)
     except RuntimeError as error:
-        raise OSError(f"{path}: could not be written: {_reason(error)}") from error
+        raise OSError(f"{path}: could not be written: {reason(error)}") from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -145,8 +145,21 @@ def _check_nifti(path: Path) -> None:
     rank, *sizes = struct.unpack_from(order + "8h", content, 40)
     bits, offset = struct.unpack_from(order + "h", content, 72)[0], struct.unpack_from(order + "f", content, 108)[0]
     voxels = np.prod([max(n, 1) for n in sizes[: max(min(rank, 7), 0)]], dtype=np.float64)
-    if not offset + voxels * bits / 8 <= len(content):
+    if not (offset >= 0 and offset + voxels * bits / 8 <= len(content)):
         raise ValueError(f"{path}: the file is damaged or cut off (it holds fewer voxels than its header says): get it again")
+    _check_stored_floats(path, content, order, int(offset), int(voxels))
+
+
+def _check_stored_floats(path: Path, content: bytes, order: str, offset: int, count: int) -> None:
+    """Refuse NaN and infinity in the file itself: ITK's reader of NIfTI turns them into zeros."""
+    kind = {16: "f4", 64: "f8"}.get(struct.unpack_from(order + "h", content, 70)[0])
+    if kind is not None:
+        _refuse_non_finite(np.frombuffer(content, order + kind, count, offset), str(path))
+
+
+def _refuse_non_finite(values: np.ndarray, name: str) -> None:
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(f"{name}: {int((~np.isfinite(values)).sum())} voxels are NaN or infinite: replace them first")
 
 
 def _checked(image: Image, name: str) -> Image:
@@ -160,13 +173,12 @@ def _checked(image: Image, name: str) -> Image:
         raise ValueError(f"{name}: expected a 2-D or 3-D image with one real value per voxel, got {found}")
     if min(image.GetSize()) < _FEWEST_VOXELS:
         raise ValueError(f"{name}: at least {_FEWEST_VOXELS} voxels are needed along each axis, got {image.GetSize()}")
-    values = sitk.GetArrayViewFromImage(image)
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"{name}: {int((~np.isfinite(values)).sum())} voxels are NaN or infinite: replace them first")
+    _refuse_non_finite(sitk.GetArrayViewFromImage(image), name)
     if abs(np.linalg.det(space_of(image).index_to_mm)) < 1e-9:
         raise ValueError(f"{name}: the header's spacing or direction is degenerate: correct it first")
     return image
 
 
-def _reason(error: RuntimeError) -> str:
-    return str(error).strip().splitlines()[-1].strip()
+def reason(error: RuntimeError | UnicodeDecodeError) -> str:
+    """The last line of what ITK says, which is the one that matters. Of bytes that are no text it says nothing readable."""
+    return "damaged" if isinstance(error, UnicodeDecodeError) else str(error).strip().splitlines()[-1].strip()

@@ -1,5 +1,6 @@
 """Transforms in millimetres: ITK's files and filters, for everything that reads them."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -8,7 +9,7 @@ import numpy as np
 import SimpleITK as sitk
 
 from gradicon.core.transform import Transform
-from gradicon.physical.images import Image, place, space_of, written_whole
+from gradicon.physical.images import Image, place, reason, space_of, written_whole
 from gradicon.physical.space import Matrix, Space
 
 ItkTransform = sitk.Transform
@@ -68,8 +69,8 @@ def read_transform(path: str | Path) -> ItkTransform:
         if field.GetNumberOfComponentsPerPixel() != field.GetDimension():
             raise ValueError(f"{path}: not a displacement field: {field.GetNumberOfComponentsPerPixel()} values per voxel")
         return sitk.DisplacementFieldTransform(field)
-    except RuntimeError as error:
-        raise ValueError(f"{path}: not a transform that ITK can read: {str(error).strip().splitlines()[-1].strip()}") from error
+    except (RuntimeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a transform that ITK can read: {reason(error)}") from error
 
 
 def write_transform(transform: ItkTransform, path: str | Path) -> None:
@@ -78,6 +79,7 @@ def write_transform(transform: ItkTransform, path: str | Path) -> None:
     if not path.name.lower().endswith((".h5", ".hdf5", ".tfm")):
         raise ValueError(f"{path}: unknown transform extension: expected .h5 or .tfm")
     with written_whole(path) as part:
+        _check_room(part, 8 * transform.GetNumberOfParameters())
         sitk.WriteTransform(transform, str(part))
 
 
@@ -132,6 +134,12 @@ def jacobian_image(transform: ItkTransform, reference: Image, *, log: bool = Fal
     determinant = sitk.DisplacementFieldJacobianDeterminant(displacement_image(transform, reference))
     determinant = sitk.Cast(determinant, sitk.sitkFloat32)
     return sitk.Log(sitk.Maximum(determinant, 1e-9)) if log else determinant
+
+
+def _check_room(path: Path, size: int) -> None:
+    """Fail now, with a clean error, if there is no room: HDF5 crashes the process when a disk fills up while it writes."""
+    with path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size + 65536)
 
 
 def _field(phi: Transform, space: Space) -> sitk.DisplacementFieldTransform:
