@@ -1,14 +1,16 @@
 """Instance optimization: the paper's loss, minimised for one pair."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import TypeVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from gradicon.core.network import RegistrationNetwork
+from gradicon.core.network import Displace, RegistrationNetwork
 from gradicon.core.objective import Objective, objective
 from gradicon.core.similarity import Similarity, lncc
 
@@ -35,15 +37,43 @@ def refine(
     tuned = deepcopy(network).eval()
     optimizer = torch.optim.Adam(tuned.parameters(), lr=learning_rate)
     generator = torch.Generator().manual_seed(seed)
-    for step in range(1, steps + 1):
-        x = random_points(fixed.shape[2:], generator, like=fixed)
-        result = objective(tuned, moving, fixed, x, similarity=similarity, weight=weight)
-        optimizer.zero_grad(set_to_none=True)
-        result.loss.backward()
-        optimizer.step()
-        if on_step is not None:
-            on_step(step, result)
+    with _sparing(tuned, fixed.device):
+        for step in range(1, steps + 1):
+            x = random_points(fixed.shape[2:], generator, like=fixed)
+            result = objective(tuned, moving, fixed, x, similarity=similarity, weight=weight)
+            optimizer.zero_grad(set_to_none=True)
+            result.loss.backward()
+            optimizer.step()
+            if on_step is not None:
+                on_step(step, result)
     return tuned
+
+
+@contextmanager
+def _sparing(network: RegistrationNetwork, device: torch.device) -> Generator[None]:
+    """On a GPU, spare its memory: convolutions in bfloat16, and computed again in the backward pass instead of being kept."""
+    if device.type != "cuda":
+        yield
+        return
+    steps = [module for module in network.modules() if isinstance(module, Displace)]
+    for step in steps:
+        step.dense = _Recomputed(step.dense)
+    try:
+        yield
+    finally:
+        for step in steps:
+            if isinstance(step.dense, _Recomputed):
+                step.dense = step.dense.dense
+
+
+class _Recomputed(nn.Module):
+    def __init__(self, dense: nn.Module) -> None:
+        super().__init__()
+        self.dense = dense
+
+    def forward(self, images: Tensor) -> Tensor:
+        with torch.autocast(images.device.type, dtype=torch.bfloat16):
+            return checkpoint(self.dense, images, use_reentrant=False)
 
 
 def random_points(shape: Sequence[int], generator: torch.Generator, *, like: Tensor) -> Float[Tensor, "1 d n"]:
