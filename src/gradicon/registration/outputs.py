@@ -141,15 +141,12 @@ def _tables(scores: Scores) -> list[tuple[str, list[str], list[list[str]]]]:
 
 
 def _notes(found: Registration) -> list[str]:
-    how = (
-        f"the network in {found.options.model}"
-        if found.options.model
-        else "no trained model: the fields were optimised from scratch"
-    )
+    model = found.options.model
+    fixed, moving = (kind.upper() for kind in found.pair.modalities)
     notes = [
-        f"Made by {how}.",
-        f"Start: {found.pair.start.note}.",
-        f"Intensities: fixed as {found.pair.modalities[0].upper()}, moving as {found.pair.modalities[1].upper()}.",
+        f"Made by the network in {model}." if model else "No trained model: the fields were optimised from scratch.",
+        f"Start: {found.pair.start.note}. The picture of the moving image before registration is after this start.",
+        f"Intensities: fixed as {fixed}, moving as {moving}.",
     ]
     if found.similarity[1] > found.similarity[0]:
         notes.append("Warning: the images are less alike after registration than before. Do not trust this result.")
