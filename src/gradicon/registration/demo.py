@@ -17,14 +17,14 @@ from gradicon.core.jacobian import fold_percentage
 from gradicon.core.objective import Objective
 from gradicon.core.sampling import sample
 from gradicon.core.similarity import lncc
-from gradicon.core.transform import Affine, Transform
+from gradicon.core.transform import Transform
 from gradicon.evaluation.metrics import dice
 from gradicon.models.build import ModelConfig, build
 from gradicon.physical.images import read_volume
 from gradicon.physical.intensity import mr_quantile
-from gradicon.physical.space import Space
 from gradicon.physical.volume import Volume
 from gradicon.registration.figure import Panel, draw_registration
+from gradicon.registration.initialise import unit_affine
 from gradicon.registration.refine import refine
 
 # Small enough for two cores and half a minute. The window of LNCC is 2 voxels, not the paper's 5: the images are 35 voxels wide.
@@ -58,7 +58,7 @@ def run_demo(out: Path, *, steps: int = STEPS, on_step: Callable[[int, Objective
     pair, start = _read_pair(), time.perf_counter()
     phi = _optimise(pair.moving, pair.fixed, steps, on_step)
     shape = pair.fixed.space.shape
-    unmoved = _physical_identity(pair.fixed.space, pair.moving.space)
+    unmoved = unit_affine(np.eye(len(shape) + 1), pair.fixed.space, pair.moving.space)  # the pair as it was scanned
     before, after = (_read_labels(pair.moving_labels, transform.on_grid(shape)) for transform in (unmoved, phi))
     result = DemoResult(
         dice_before=dice(before, pair.fixed_labels.data),
@@ -94,12 +94,6 @@ def _optimise(moving: Volume, fixed: Volume, steps: int, on_step: Callable[[int,
     )
     with torch.no_grad():
         return tuned(*images).materialise(shape)
-
-
-def _physical_identity(fixed: Space, moving: Space) -> Affine:
-    """The map of fixed's unit cube to moving's that moves nothing in millimetres: the pair as it was scanned."""
-    matrix = torch.from_numpy(np.linalg.inv(moving.unit_to_mm) @ fixed.unit_to_mm).float()
-    return Affine(matrix[None, :-1, :-1], matrix[None, :-1, -1])
 
 
 def _read_labels(labels: Volume, x: Tensor) -> Tensor:
