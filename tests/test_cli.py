@@ -80,7 +80,7 @@ def test_the_demo_registers_the_bundled_pair(tmp_path: Path):
 def test_ctrl_c_is_quiet_and_leaves_nothing_behind(tmp_path: Path):
     command = [sys.executable, "-m", "gradicon", "demo", "-o", str(tmp_path), "--steps", "100000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(8)
+    time.sleep(12)  # well past the imports
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -225,7 +225,7 @@ def test_ctrl_c_during_registration(tmp_path: Path):
         "9999",
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(9)
+    time.sleep(12)  # well past the imports
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
