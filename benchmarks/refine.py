@@ -1,10 +1,9 @@
 """Instance optimization of one pair: of the network's weights, as published, against the fields themselves. Prints JSON.
 
-    python benchmarks/refine.py --pairs scratch/pairs.npz          the same 50 iterations of both, on a CPU, from one start
-    python benchmarks/refine.py --device cuda --random 175         time and peak memory of 50 network iterations on a GPU
+    python benchmarks/refine.py                                    the bundled pair, on the working grid of `gradicon register`
+    python benchmarks/refine.py --device cuda --random 175 --sigma 5
 
-The npz file holds arrays `NAME_moving` and `NAME_fixed` in [0,1], of one shape per pair. The network is the paper's Stage2, with
-fresh weights.
+50 iterations of each, from one start: the answer of the paper's Stage2 with fresh weights, which is the identity.
 """
 
 import argparse
@@ -14,10 +13,9 @@ import sys
 import time
 from datetime import date
 from functools import partial
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,6 +59,16 @@ def compare(moving: Tensor, fixed: Tensor, steps: int, similarity: Similarity) -
     }
 
 
+def _bundled_pair() -> tuple[Tensor, Tensor]:
+    from gradicon.physical.images import read_image  # here: a machine with only a GPU may have no SimpleITK
+    from gradicon.registration.options import Options
+    from gradicon.registration.prepare import prepare
+
+    fixed, moving = (read_image(str(files("gradicon") / "sample" / f"{name}.nii.gz")) for name in ("fixed", "moving"))
+    pair = prepare(fixed, moving, (None, None), Options())
+    return pair.moving, pair.fixed
+
+
 def _wait(tensor: Tensor) -> None:
     if tensor.is_cuda:
         torch.cuda.synchronize()
@@ -70,8 +78,7 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--pairs", type=Path)
-    parser.add_argument("--random", type=int, help="the width of a random cube")
+    parser.add_argument("--random", type=int, help="a random cube of this width instead of the bundled pair")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--sigma", type=float, default=2)
     options = parser.parse_args()
@@ -79,13 +86,8 @@ def main() -> None:
     if options.random:
         a, b = torch.rand(2, 1, 1, *[options.random] * 3)
         pairs["random"] = a, b
-    if options.pairs:
-        with np.load(options.pairs) as arrays:
-            for name in sorted({key.rsplit("_", 1)[0] for key in arrays}):
-                moving, fixed = (
-                    torch.from_numpy(arrays[f"{name}_{which}"].astype(np.float32))[None, None] for which in ("moving", "fixed")
-                )
-                pairs[name] = moving, fixed
+    else:
+        pairs["bundled pair"] = _bundled_pair()
     similarity = partial(lncc, sigma=options.sigma)
     rows: dict[str, Any] = {}
     for name, (moving, fixed) in pairs.items():

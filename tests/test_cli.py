@@ -29,6 +29,16 @@ def assert_one_line_error(result: subprocess.CompletedProcess[str], message: str
     assert message in result.stderr
 
 
+def assert_quiet_when_interrupted(*arguments: str | Path) -> None:
+    command = [sys.executable, "-m", "gradicon", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(12)  # well past the imports
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+
+
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
     torch.save(dict(load_case("stage1_2d").state_dict), tmp_path / "network.trch")
@@ -78,13 +88,7 @@ def test_the_demo_registers_the_bundled_pair(tmp_path: Path):
 
 
 def test_ctrl_c_is_quiet_and_leaves_nothing_behind(tmp_path: Path):
-    command = [sys.executable, "-m", "gradicon", "demo", "-o", str(tmp_path), "--steps", "100000"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(12)  # well past the imports
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in errors
+    assert_quiet_when_interrupted("demo", "-o", tmp_path, "--steps", "100000")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,6 +1,5 @@
 """Transforms in millimetres: ITK's files and filters, for everything that reads them."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -20,6 +19,7 @@ INTERPOLATIONS: dict[str, int] = {
     "label": sitk.sitkLabelLinear,
     "bspline": sitk.sitkBSpline,
 }
+_BLOCK = 1 << 20
 _FILES = (".h5", ".hdf5", ".tfm", ".txt", ".mat", ".xfm")
 _FIELDS = (".nii.gz", ".nii", ".mha", ".nrrd")
 
@@ -139,7 +139,8 @@ def jacobian_image(transform: ItkTransform, reference: Image, *, log: bool = Fal
 def _check_room(path: Path, size: int) -> None:
     """Fail now, with a clean error, if there is no room: HDF5 crashes the process when a disk fills up while it writes."""
     with path.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, size + 65536)
+        for _ in range(size // _BLOCK + 1):
+            file.write(bytes(_BLOCK))
 
 
 def _field(phi: Transform, space: Space) -> sitk.DisplacementFieldTransform:
