@@ -48,7 +48,7 @@ PUBLIC = [
 
 def imports(file: Path) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: imports are absolute"
             found.add(node.module or "")
@@ -89,8 +89,8 @@ def test_simpleitk_appears_in_two_files():
 
 def test_files_and_functions_stay_small():
     for file in SOURCE.rglob("*.py"):
-        assert file.read_text().count("\n") <= 250, file
-        for node in ast.walk(ast.parse(file.read_text())):
+        assert file.read_text(encoding="utf-8").count("\n") <= 250, file
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef):
                 body = node.body[1:] if ast.get_docstring(node) else node.body
                 assert not body or body[-1].end_lineno - body[0].lineno < 40, f"{file}: {node.name}"  # type: ignore[operator]

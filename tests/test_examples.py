@@ -24,13 +24,13 @@ def test_your_own_unet_learns_without_folds(capsys: pytest.CaptureFixture[str]):
 
 
 def test_it_is_short_and_the_page_shows_it_whole():
-    code = EXAMPLE.read_text()
+    code = EXAMPLE.read_text(encoding="utf-8")
     assert code.count("\n") <= 40
-    assert f"```python\n{code}```" in (ROOT / "docs/how-to/gradicon-as-a-loss.md").read_text()
+    assert f"```python\n{code}```" in (ROOT / "docs/how-to/gradicon-as-a-loss.md").read_text(encoding="utf-8")
 
 
 def test_the_python_in_the_readme_runs():
-    (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     names: dict[str, torch.Tensor] = {}
     exec(snippet.replace("64", "40"), names)
     assert names["warped"].shape == (1, 1, 40, 40, 40)

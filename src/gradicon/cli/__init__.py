@@ -1,6 +1,7 @@
 """The command line: parses, calls, prints. No logic."""
 
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import torch
@@ -30,6 +31,9 @@ for command in (register, warp, points, jacobian, convert, batch, demo, import_w
 
 def main() -> None:
     """Run the command line; an error is one line on stderr and exit code 1 (2 for wrong usage, 130 for Ctrl-C)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character must not end the work
     try:
         app()
     except (ValueError, TypeError, OSError, ImportError, MemoryError, torch.OutOfMemoryError) as error:

@@ -138,7 +138,7 @@ def _write_summary(rows: Sequence[Row], out: Path, failures: Mapping[str, str]) 
             }
         pairs.append(entry)
     header = list(dict.fromkeys(name for entry in pairs for name in entry))
-    with written_whole(out / "summary.csv") as part, part.open("w", newline="") as file:
+    with written_whole(out / "summary.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, header)
         writer.writeheader()
         writer.writerows(pairs)
