@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check browser clean
+.PHONY: demo test check browser peers clean
 
 demo: $(READY)
 	$(BIN)/gradicon demo -o demo --overwrite
@@ -19,6 +19,10 @@ check: $(READY)
 
 browser: $(READY)   # needs Debian's chromium and chromium-driver, or their like
 	$(BIN)/python -m pytest -m browser tests/browser
+
+peers: $(READY)   # other programs as judges of what we write: a large download
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'antspyx>=0.5' pandas
+	$(BIN)/python -m pytest -m peers tests/peers
 
 clean:
 	rm -rf $(VENV) demo

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -205,6 +206,32 @@ def test_a_full_disk_leaves_nothing_that_looks_whole(tmp_path: Path):
     assert told.stderr.count("\n") == 1
     assert not (tmp_path / "out" / "report.json").exists()
     assert not list(tmp_path.glob("out/*"))
+
+
+def test_out_of_memory_is_one_line(tmp_path: Path):
+    for name in ("fixed", "moving"):
+        noise = sitk.GaussianSource(sitk.sitkFloat32, (160, 160, 160), (20.0, 20.0, 20.0), (80.0, 80.0, 80.0 + len(name)))
+        sitk.WriteImage(noise, str(tmp_path / f"{name}.nii"))
+    inputs = ["register", "-f", tmp_path / "fixed.nii", "-m", tmp_path / "moving.nii", "-o", tmp_path / "out", "--refine", "1"]
+    for megabytes in (60, 200, 300):  # what is left once everything is loaded: ITK, then torch, runs out
+        limited = (
+            "import resource, gradicon.cli; used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize();"
+            f"resource.setrlimit(resource.RLIMIT_AS, (used + {megabytes} * 10**6,) * 2); gradicon.cli.main()"
+        )
+        command = [sys.executable, "-c", limited, *map(str, inputs)]
+        told = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        assert (told.returncode, told.stderr.count("\n")) == (1, 1), told.stderr
+        assert told.stderr.startswith("gradicon: out of memory")
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_found_before_the_slow_part(tmp_path: Path):
+    (tmp_path / "file").write_text("not a folder")
+    pair = ["-f", FIXED, "-m", MOVING, "--refine", "99999"]
+    assert_one_line_error(gradicon("register", *pair, "-o", tmp_path / "file" / "out"), "cannot be written (Not a directory)")
+    assert_one_line_error(
+        gradicon("register", *pair, "-o", tmp_path / "file", "--overwrite"), "file is a file: the results need a folder"
+    )
 
 
 def test_ctrl_c_during_registration(tmp_path: Path):

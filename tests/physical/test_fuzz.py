@@ -46,12 +46,12 @@ def test_images(tmp_path: Path, name: str, edit: tuple[int, int, str]):
     answers_with_a_value_or_one_line(read_image, path)
 
 
-@pytest.mark.parametrize("name", ["affine.tfm", "field.nii.gz"])
+@pytest.mark.parametrize("name", ["affine.tfm", "affine.h5", "field.nii.gz"])
 @FUZZ
 @given(edit=EDITS)
 def test_transforms(tmp_path: Path, name: str, edit: tuple[int, int, str]):
     path = tmp_path / name
-    if name.endswith("tfm"):
+    if name.startswith("affine"):
         sitk.WriteTransform(sitk.AffineTransform(3), str(path))
     else:
         sitk.WriteImage(sitk.GetImageFromArray(np.zeros((4, 5, 6, 3)), isVector=True), str(path))

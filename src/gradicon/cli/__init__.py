@@ -36,9 +36,19 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character must not end the work
     try:
         app()
-    except (ValueError, TypeError, OSError, ImportError, MemoryError, torch.OutOfMemoryError) as error:
-        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else str(error)
-        if isinstance(error, MemoryError | torch.OutOfMemoryError):
-            reason = f"out of memory: {reason}; a smaller image or a machine with more memory is needed"
-        typer.echo(f"gradicon: {' '.join(reason.split())}", err=True)
+    except (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not _out_of_memory(error):
+            raise
+        typer.echo(f"gradicon: {' '.join(_reason(error).split())}", err=True)
         sys.exit(1)
+
+
+def _reason(error: Exception) -> str:
+    if _out_of_memory(error):
+        return "out of memory: take a smaller image, or a machine with more memory"
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else str(error)
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Torch has an exception of its own for this on a GPU, and only a message on a CPU."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

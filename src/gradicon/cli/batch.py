@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from gradicon.cli.common import OutFolder, optimisation_progress, stdout, this_command
+from gradicon.cli.common import DeviceChoice, OutFolder, optimisation_progress, stdout, this_command
 from gradicon.registration.batch import Row, Summary, read_pairs, run_batch
 from gradicon.registration.files import register_files
 from gradicon.registration.options import Options
@@ -20,6 +20,7 @@ def batch(
     out: OutFolder,
     model: Annotated[str | None, typer.Option(help="A checkpoint. Without one, fields are optimised from scratch.")] = None,
     refine: Annotated[int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")] = 60,
+    device: DeviceChoice = "auto",
     again: Annotated[bool, typer.Option("--again", help="Register pairs that are done already, too.")] = False,
 ) -> None:
     """Register every pair of a list: one folder each, a summary.csv and summary.json. Run it again, and it goes on where it was.
@@ -29,7 +30,7 @@ def batch(
 
     Example: `gradicon batch pairs.csv -o results`
     """
-    rows, options = read_pairs(pairs), Options(model=model, refine=refine)
+    rows, options = read_pairs(pairs), Options(model=model, refine=refine, device=device)
 
     def register(row: Row, folder: Path) -> None:
         with optimisation_progress(f"{row.number} of {len(rows)}") as show:

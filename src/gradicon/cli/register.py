@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradicon.cli.common import OutFolder, Overwrite, optimisation_progress, refuse_existing, this_command
+from gradicon.cli.common import DeviceChoice, OutFolder, Overwrite, optimisation_progress, refuse_existing, this_command
 from gradicon.core.similarity import SIMILARITIES
 from gradicon.registration.files import register_files
 from gradicon.registration.initialise import Init
@@ -39,6 +39,7 @@ def register(
     fixed_landmarks: Annotated[Path | None, typer.Option(help="To carry along and score: .csv, .fcsv, .mrk.json.")] = None,
     moving_landmarks: Annotated[Path | None, typer.Option(help="To score.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print report.json on standard output.")] = False,
+    device: DeviceChoice = "auto",
     overwrite: Overwrite = False,
 ) -> None:
     """Align MOVING to FIXED: the warped image, the transform and its inverse, and a report to look at.
@@ -55,6 +56,7 @@ def register(
         similarity=similarity,
         weight=weight,
         mask_outside=not mask_similarity_only,
+        device=device,
     )
     extras = Extras(fixed_labels, moving_labels, fixed_landmarks, moving_landmarks)
     refuse_existing([out], overwrite=overwrite)

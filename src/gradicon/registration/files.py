@@ -6,7 +6,7 @@ from typing import Any
 from gradicon.models import read_header
 from gradicon.physical.images import read_image
 from gradicon.registration.options import Options
-from gradicon.registration.outputs import write_outputs
+from gradicon.registration.outputs import check_writable, write_outputs
 from gradicon.registration.register import OnStep, register
 from gradicon.registration.scores import Extras, read_extras, score
 
@@ -26,8 +26,7 @@ def register_files(
 
     What can be wrong with the input is found before the slow part begins.
     """
-    if out.exists() and not out.is_dir():
-        raise NotADirectoryError(f"{out} is a file: the results need a folder")
+    check_writable(out)
     fixed_image, moving_image = read_image(fixed), read_image(moving)
     carried = read_extras(extras, fixed_image, moving_image)
     provenance = {"fixed": fixed.name, "moving": moving.name, "command": command}

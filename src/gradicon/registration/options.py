@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
+
 from gradicon.core.similarity import SIMILARITIES
 from gradicon.registration.initialise import INITS, Init
 
 Modality = Literal["auto", "ct", "mr"]
 MODALITIES = ("auto", "ct", "mr")
+Device = Literal["auto", "cpu", "cuda"]
+DEVICES = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Options:
         weight: of the GradICON penalty, the paper's lambda.
         mask_outside: set what lies outside a mask to zero, as the paper does, instead of leaving it out of the similarity only.
         seed: of the points where the penalty is measured.
+        device: where it is computed; "auto" takes a GPU where there is one.
     """
 
     fixed_modality: Modality = "auto"
@@ -36,12 +41,16 @@ class Options:
     weight: float = 1.5
     mask_outside: bool = True
     seed: int = 0
+    device: Device = "auto"
 
     def __post_init__(self) -> None:
         _check_choice("similarity", self.similarity, tuple(SIMILARITIES))
         _check_choice("initialisation", self.init, INITS)
         for modality in (self.fixed_modality, self.moving_modality):
             _check_choice("modality", modality, MODALITIES)
+        _check_choice("device", self.device, DEVICES)
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("device cuda: torch finds no GPU here; leave it at auto, or say cpu")
         if self.refine < 0 or (self.refine == 0 and self.model is None):
             raise ValueError(
                 f"refine must be at least {0 if self.model else 1} here, got {self.refine}: without a model it is all there is"
@@ -50,6 +59,11 @@ class Options:
             raise ValueError("refining the network needs a model: give one, or refine the fields")
         if not self.weight > 0:
             raise ValueError(f"weight must be positive, got {self.weight}")
+
+    @property
+    def torch_device(self) -> torch.device:
+        """Where tensors go."""
+        return torch.device("cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def _check_choice(what: str, value: str, allowed: tuple[str, ...]) -> None:

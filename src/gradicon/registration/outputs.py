@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
+from tempfile import TemporaryFile
 from typing import Any
 
 import torch
@@ -27,6 +28,18 @@ REPORT = "report.json"
 """Written last: where it stands, the rest is whole."""
 
 FILES = ("warped.nii.gz", "transform.h5", "inverse.h5", "warped_labels.nii.gz", "warped_landmarks.csv", "report.html", REPORT)
+
+
+def check_writable(out: Path) -> None:
+    """Find out before the slow part begins whether a folder of results can be made there; nothing is left behind."""
+    if out.exists() and not out.is_dir():
+        raise NotADirectoryError(f"{out} is a file: the results need a folder")
+    folder = next(place for place in (out, *out.absolute().parents) if place.exists())
+    try:
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(f"{out}: cannot be written ({error.strerror}): choose another folder") from error
 
 
 def write_outputs(

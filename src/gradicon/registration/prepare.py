@@ -1,6 +1,6 @@
 """From what was given to what is compared: two images in [0,1] on one working grid."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
@@ -32,6 +32,11 @@ class Prepared:
     moving_weight: Tensor | None
     start: Start
     modalities: tuple[str, str]
+
+    def to(self, device: torch.device) -> "Prepared":
+        """The same pair with its tensors on another device."""
+        tensors = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **tensors)
 
 
 def prepare(fixed: Image, moving: Image, masks: tuple[Source | None, Source | None], options: Options) -> Prepared:

@@ -61,7 +61,8 @@ def register(
     fixed_image, moving_image = as_image(fixed), as_image(moving)
     pair = prepare(fixed_image, moving_image, (fixed_mask, moving_mask), options)
     similarity = _similarity(options.similarity, pair.space)
-    phi, rough_inverse = _maps(pair, similarity, options, on_step)
+    maps = _maps(pair.to(options.torch_device), similarity, options, on_step)
+    phi, rough_inverse = (found.to("cpu") for found in maps)
     inverse_phi = improve_inverse(phi, rough_inverse)
     reached = Space(pair.space.shape, pair.start.matrix @ pair.space.index_to_mm)  # the working grid, carried into moving's mm
     transform = to_itk(phi, pair.space, reached)
@@ -89,9 +90,9 @@ def _maps(
     shape = pair.space.shape
     if options.model is None:
         shapes = pyramid(shape, pair.space.spacing_mm, levels=3)
-        still = identity(len(shape)).materialise(shape)
+        still = identity(len(shape), device=pair.fixed.device).materialise(shape)
         return _fields(pair, (still, still), shapes, similarity, options, 0.2, on_step)
-    network: RegistrationNetwork = load(options.model)
+    network: RegistrationNetwork = load(options.model).to(pair.fixed.device)
     if options.refine_network:
         report, weight, seed = _counted(on_step, options.refine), options.weight, options.seed
         images = pair.moving, pair.fixed
