@@ -17,7 +17,7 @@ pytestmark = pytest.mark.peers
 @pytest.mark.parametrize("name", ["transform.h5", "field.nii.gz"])
 def test_ants_reads_our_transforms(tmp_path: Path, name: str):
     import ants
-    import pandas
+    import pandas as pd
 
     fixed, moving = (sitk.Cast(read_image(SAMPLE / f"{part}.nii.gz"), sitk.sitkFloat32) for part in ("fixed", "moving"))
     found = register(fixed, moving, Options(refine=5, init="affine"))
@@ -33,7 +33,7 @@ def test_ants_reads_our_transforms(tmp_path: Path, name: str):
     np.testing.assert_allclose(theirs.numpy().T[inner], ours[inner], atol=1e-2 * ours.max())
     indices = [(8, 12, 9), (17, 25, 17), (20, 30, 22)]
     points = np.array([fixed.TransformIndexToPhysicalPoint(index) for index in indices])
-    frame = pandas.DataFrame(points, columns=["x", "y", "z"])
+    frame = pd.DataFrame(points, columns=["x", "y", "z"])
     there = ants.apply_transforms_to_points(3, frame, [str(path)]).to_numpy()
     np.testing.assert_allclose(there, transform_points(found.transform, points), atol=1e-3)
     assert np.abs(there - points).max() > 0.5  # something was there to get wrong

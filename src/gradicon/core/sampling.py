@@ -12,7 +12,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from gradicon.core.acceleration import kernels_apply
+
 Mode = Literal["bilinear", "nearest", "bicubic"]
+_WORTH_A_THREAD = 4096  # points
 Padding = Literal["border", "zeros", "reflection"]
 
 
@@ -44,17 +47,25 @@ def sample(
     if image.dtype != x.dtype:
         raise TypeError(f"image and coordinates must share one dtype, got {image.dtype} and {x.dtype}")
     batch = _common_batch(image.shape[0], x.shape[0])
+    if _can_be_fused(image, x, mode, padding):
+        from gradicon.core.fused.sampling import fused_sample  # only here: Triton is not everywhere
+
+        return fused_sample(image, x)
     points = x.shape[2:]
     if len(points) != dimension:
         x = x.reshape(*x.shape[:2], -1, *[1] * (dimension - 1))
-    values = F.grid_sample(
-        image.expand(batch, *image.shape[1:]),
-        _for_grid_sample(x).expand(batch, *[-1] * (dimension + 1)),
-        mode=mode,
-        padding_mode=padding,
-        align_corners=True,
-    )
+    image, x = image.expand(batch, *image.shape[1:]), x.expand(batch, *x.shape[1:])
+    values = (_in_slices if _goes_by_item(image, x) else _grid_sample)(image, x, mode, padding)
     return values.reshape(batch, image.shape[1], *points)
+
+
+def displace(u: Float[Tensor, "#b d *s"], x: Float[Tensor, "#b d *p"]) -> Float[Tensor, "_ d *p"]:
+    """x + u(x): where a displacement field takes points."""
+    if _can_be_fused(u, x, "bilinear", "border") and u.shape[1] == x.shape[1]:
+        from gradicon.core.fused.sampling import fused_sample
+
+        return fused_sample(u, x, displaced=True)
+    return x + sample(u, x)
 
 
 def halve(image: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c *half"]:
@@ -74,6 +85,32 @@ def inside(x: Float[Tensor, "b d *p"], *, tolerance: float = 1e-4) -> Float[Tens
 def window(x: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
     """The block of `shape` voxels that begins at voxel `start`."""
     return x[(..., *(slice(first, first + n) for first, n in zip(start, shape, strict=True)))]
+
+
+def _can_be_fused(image: Tensor, x: Tensor, mode: Mode, padding: Padding) -> bool:
+    plain_linear = (mode, padding) == ("bilinear", "border") and image.dtype == x.dtype == torch.float32
+    return plain_linear and image.ndim == 5 and image.shape[1] <= 4 and kernels_apply(image, x)
+
+
+def _grid_sample(image: Tensor, x: Tensor, mode: Mode, padding: Padding) -> Tensor:
+    return F.grid_sample(image, _for_grid_sample(x), mode=mode, padding_mode=padding, align_corners=True)
+
+
+def _goes_by_item(image: Tensor, x: Tensor) -> bool:
+    """Whether torch would use one thread of several: in 3-D on a CPU it gives each thread whole items of a batch."""
+    if torch.compiler.is_compiling() or image.device.type != "cpu" or image.ndim != 5:
+        return False
+    return image.shape[0] < torch.get_num_threads() and x[:, 0].numel() >= _WORTH_A_THREAD
+
+
+def _in_slices(image: Tensor, x: Tensor, mode: Mode, padding: Padding) -> Tensor:
+    """The same, with the points of each item dealt out to as many items as there are threads."""
+    (batch, dimension), shape, slices = x.shape[:2], x.shape[2:], torch.get_num_threads()
+    count = shape.numel()
+    flat = F.pad(x.flatten(2), [0, -count % slices]).reshape(batch, dimension, slices, -1).transpose(1, 2).flatten(0, 1)
+    repeated = image[:, None].expand(-1, slices, *image.shape[1:]).flatten(0, 1)
+    values = _grid_sample(repeated, flat[..., None, None], mode, padding)
+    return values.reshape(batch, slices, image.shape[1], -1).transpose(1, 2).flatten(2)[..., :count]
 
 
 def _for_grid_sample(x: Tensor) -> Tensor:

@@ -88,9 +88,8 @@ SIMILARITIES: dict[str, Similarity] = {
 
 
 def _local_correlation(a: Tensor, b: Tensor, sigma: float | Sequence[float]) -> Tensor:
-    channels = a.shape[1]
-    blurred = _gaussian_blur(torch.cat([a, b, a * a, b * b, a * b], 1), sigma)
-    mean_a, mean_b, aa, bb, ab = blurred.split(channels, 1)
+    mean_a, aa, ab = _gaussian_blur(torch.cat([a, a * a, a * b], 1), sigma).chunk(3, 1)
+    mean_b, bb = _gaussian_blur(torch.cat([b, b * b], 1), sigma).chunk(2, 1)  # apart: a fixed image has no gradient
     variances = (F.relu(aa - mean_a**2) + _EPSILON) * (F.relu(bb - mean_b**2) + _EPSILON)
     return (ab - mean_a * mean_b) / variances.sqrt()
 

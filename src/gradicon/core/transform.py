@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gradicon.core.sampling import sample, unit_grid
+from gradicon.core.sampling import displace, unit_grid
 
 
 class Transform(ABC):
@@ -53,7 +53,7 @@ class DisplacementField(Transform):
         _check_precision("a displacement field", self.u)
 
     def __call__(self, x: Float[Tensor, "_ d *p"]) -> Float[Tensor, "_ d *p"]:
-        return x + sample(self.u, x)
+        return displace(self.u, x)
 
     def on_grid(self, shape: Sequence[int]) -> Float[Tensor, "_ d *s"]:
         x = unit_grid(shape, like=self.u)

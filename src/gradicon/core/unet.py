@@ -10,11 +10,14 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gradicon.core.acceleration import kernels_apply, plain
 from gradicon.core.sampling import halve, window
 
 _CONV = {2: nn.Conv2d, 3: nn.Conv3d}
 _CONV_TRANSPOSE = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
 _BATCH_NORM = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+_LARGE = 4096  # voxels
+_ONEDNN = 20480  # the product of all sizes but the last, above which torch takes oneDNN for one item
 _LINEAR = {2: "bilinear", 3: "trilinear"}
 
 
@@ -30,6 +33,8 @@ class UNet(nn.Module):
         in_channels: channels of the stacked images; 2 for two scalar images.
         down: channels after each downward step, finest first.
         up: channels after each upward step, finest first; as many as `down`.
+
+    With `half_precision` set, features are bfloat16 on a GPU; displacements are float32 all the same.
     """
 
     def __init__(
@@ -44,6 +49,7 @@ class UNet(nn.Module):
         if len(up) != len(down):
             raise ValueError(f"a U-Net goes up as often as down, got {len(down)} down and {len(up)} up channel counts")
         self.dimension, self.in_channels = dimension, in_channels
+        self.half_precision = False
         below = [wide + joined for wide, joined in zip(down, [*up[1:], 0], strict=True)]
         conv, conv_transpose, norm = _CONV[dimension], _CONV_TRANSPOSE[dimension], _BATCH_NORM[dimension]
         self.down = nn.ModuleList(conv(a, b, 3, stride=2, padding=1) for a, b in zip([in_channels, *down[:-1]], down, strict=True))
@@ -55,18 +61,38 @@ class UNet(nn.Module):
 
     def forward(self, images: Float[Tensor, "b c *s"]) -> Float[Tensor, "b d *s"]:
         _check_images(images, self.dimension, self.in_channels)
-        x = images
+        if self.half_precision and kernels_apply(images):
+            return self._in_half_precision(images)
+        x = _laid_out(images)
         skips: list[Tensor] = []
         origin = [0] * self.dimension
         for conv in self.down:
             skips.append(x)
             y = conv(F.leaky_relu(x))
-            x = y + _fit_channels(halve(x), y.shape[1])
+            x = y + fit_channels(halve(x), y.shape[1])
         for conv, norm, skip in zip(reversed(self.up), reversed(self.norm), reversed(skips), strict=True):
+            x = _laid_out(x)
             y = conv(F.leaky_relu(x))
-            x = y + F.interpolate(_fit_channels(x, y.shape[1]), scale_factor=2, mode=_LINEAR[self.dimension], align_corners=False)
-            x = torch.cat([window(norm(x), origin, skip.shape[2:]), skip], 1)
-        return self.last(x) / 10
+            x = y + F.interpolate(fit_channels(x, y.shape[1]), scale_factor=2, mode=_LINEAR[self.dimension], align_corners=False)
+            x = torch.cat([window(norm(x.contiguous()), origin, skip.shape[2:]), skip], 1)  # CPU BatchNorm is slow otherwise
+        return (_convolved(self.last, _laid_out(x)) / 10).contiguous()
+
+    def _in_half_precision(self, images: Float[Tensor, "b c *s"]) -> Float[Tensor, "b d *s"]:
+        from gradicon.core.fused import can_be_fused, fused_forward  # only here: Triton is not everywhere
+
+        if can_be_fused(self):
+            return fused_forward(self, images)
+        with torch.autocast("cuda", dtype=torch.bfloat16), plain():
+            return self(images)
+
+
+def use_half_precision(network: nn.Module) -> None:
+    """From now on, the paper's U-Nets in `network` compute features in bfloat16 on a GPU, with weights laid out for that."""
+    for module in network.modules():
+        if isinstance(module, UNet):
+            module.half_precision = True
+            for weight in (p for p in module.parameters() if p.ndim == 5):
+                weight.data = weight.data.contiguous(memory_format=torch.channels_last_3d)
 
 
 class VoxelMorphUNet(nn.Module):
@@ -102,7 +128,7 @@ class VoxelMorphUNet(nn.Module):
 
     def forward(self, images: Float[Tensor, "b c *s"]) -> Float[Tensor, "b d *s"]:
         _check_images(images, self.dimension, self.in_channels)
-        x = images
+        x = _laid_out(images)
         skips: list[Tensor] = []
         origin = [0] * self.dimension
         for conv in self.down:
@@ -113,7 +139,7 @@ class VoxelMorphUNet(nn.Module):
             x = torch.cat([window(x, origin, skip.shape[2:]), skip], 1)
         for conv in self.full:
             x = F.leaky_relu(conv(x), 0.2)
-        return self.last(x)
+        return self.last(x).contiguous()
 
 
 def _check_channels(dimension: int, in_channels: int, channels: Sequence[int]) -> None:
@@ -130,7 +156,23 @@ def _check_images(images: Tensor, dimension: int, in_channels: int) -> None:
         raise ValueError(f"this network takes {in_channels} stacked image channels, got {images.shape[1]}")
 
 
-def _fit_channels(x: Tensor, channels: int) -> Tensor:
+def _laid_out(x: Tensor) -> Tensor:
+    """With channels last in memory where convolutions are faster so: in 3-D on a CPU, where torch then takes oneDNN's, if large."""
+    if x.device.type == "cpu" and x.ndim == 5 and x.dtype == torch.float32 and x[0, 0].numel() >= _LARGE:
+        return x.contiguous(memory_format=torch.channels_last_3d)
+    return x
+
+
+def _convolved(conv: nn.Conv2d | nn.Conv3d, x: Tensor) -> Tensor:
+    """conv(x). Torch has small images done by a slow convolution of its own: one nearly large enough gets channels of zeros."""
+    missing = _ONEDNN // x.shape[2:-1].numel() + 1 - x.shape[:2].numel()
+    if not (x.ndim == 5 and x.is_contiguous(memory_format=torch.channels_last_3d) and 0 < missing <= 8 and x.device.type == "cpu"):
+        return conv(x)
+    wider = [0, 0] * 3 + [0, missing]
+    return F.conv3d(_laid_out(F.pad(x, wider)), F.pad(conv.weight, wider), conv.bias, padding=1)
+
+
+def fit_channels(x: Tensor, channels: int) -> Tensor:
     missing = max(channels - x.shape[1], 0)
     return F.pad(x[:, :channels], [0, 0] * (x.ndim - 2) + [missing, 0])
 
