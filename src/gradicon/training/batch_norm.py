@@ -7,7 +7,6 @@ from typing import final
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn.functional as differentiable
 from torch import Tensor, nn
 
 
@@ -40,9 +39,9 @@ def _shared(norm: nn.BatchNorm2d | nn.BatchNorm3d, x: Tensor) -> Tensor:
     axes = [0, *range(2, x.ndim)]
     processes = dist.get_world_size()
     values = x.float()
-    mean = differentiable.all_reduce(values.mean(axes)) / processes
+    mean = _sum(values.mean(axes)) / processes
     centred = values - _per_channel(mean, x)
-    variance = differentiable.all_reduce((centred**2).mean(axes)) / processes
+    variance = _sum((centred**2).mean(axes)) / processes
     _update(norm, mean.detach(), variance.detach(), processes * x.numel() // x.shape[1])
     scaled = centred * _per_channel(norm.weight / (variance + norm.eps).sqrt(), x)
     return (scaled + _per_channel(norm.bias, x)).to(x.dtype)
@@ -58,6 +57,28 @@ def _update(norm: nn.BatchNorm2d | nn.BatchNorm3d, mean: Tensor, variance: Tenso
     momentum = norm.momentum or 0.0
     norm.running_mean.lerp_(mean, momentum)
     norm.running_var.lerp_(variance * (count / max(count - 1, 1)), momentum)
+
+
+class _SumOverProcesses(torch.autograd.Function):
+    """A sum over processes, whose gradient is the sum of theirs. Torch's own is deprecated, and its successor private."""
+
+    @staticmethod
+    def forward(ctx: object, value: Tensor) -> Tensor:  # type: ignore[override]
+        del ctx
+        total = value.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: object, grad: Tensor) -> Tensor:  # type: ignore[override]
+        del ctx
+        total = grad.clone()
+        dist.all_reduce(total)
+        return total
+
+
+def _sum(value: Tensor) -> Tensor:
+    return _SumOverProcesses.apply(value)
 
 
 def _per_channel(values: Tensor, like: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
 from gradicon.training.execute import EagerExecutor, Executor, is_bad
 from gradicon.training.pairs import Pairs, owned
+from gradicon.training.processes import shared
 from gradicon.training.runlog import Report, RunLog
 from gradicon.training.stages import adam, new_model, restored_model, stage_of, use_bfloat16
 from gradicon.training.state import BEST, FINAL, LAST, STAGE1, Checkpoint, write_checkpoint, write_model
@@ -93,7 +94,7 @@ class Loop:
             use_bfloat16(model, device)
         self.model = model.train().to(device)
         self.optimizer = adam(self.model, how.learning_rate)
-        module = self.fabric.setup_module(TrainingStep(self.model, self.recipe.loss, label_count=self.dataset.label_count))
+        module = shared(self.fabric, TrainingStep(self.model, self.recipe.loss, label_count=self.dataset.label_count))
         self.executor = EagerExecutor(module, self.optimizer, self.fabric.backward)
 
     def _due(self, every: int) -> bool:

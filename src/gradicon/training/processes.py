@@ -1,11 +1,13 @@
 """Lightning Fabric, set up: one process, several GPUs, several nodes; under torchrun or Slurm it follows their lead."""
 
 import os
+import warnings
 from dataclasses import dataclass
 
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import nn
 
 
 @dataclass(frozen=True)
@@ -53,3 +55,10 @@ def launched(machine: Machine) -> Fabric:
     )
     fabric.launch()
     return fabric
+
+
+def shared(fabric: Fabric, module: nn.Module) -> nn.Module:
+    """A module whose gradients are averaged over all processes."""
+    with warnings.catch_warnings():  # torch has a new name for it, which older versions do not know
+        warnings.filterwarnings("ignore", message=".*broadcast_buffers. is deprecated")
+        return fabric.setup_module(module)
