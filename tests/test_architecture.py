@@ -132,3 +132,8 @@ def test_training_from_prepared_data_needs_no_file_readers():
     """`python -m gradicon.training` runs where neither SimpleITK nor the command line's packages are installed."""
     check = "import gradicon.training.__main__, sys; assert not {'SimpleITK', 'typer', 'rich'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_the_other_commands_need_nothing_of_training():
+    """Lightning Fabric is an extra."""
+    subprocess.run([sys.executable, "-c", "import gradicon.cli, sys; assert 'lightning_fabric' not in sys.modules"], check=True)
