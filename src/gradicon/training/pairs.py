@@ -64,7 +64,7 @@ def points(shape: Sequence[int], seed: int, step: int, device: torch.device) -> 
     """
     cells = [max(n // 2, 1) for n in shape]
     corners = torch.meshgrid(*[torch.arange(n, device=device, dtype=torch.float32) for n in cells], indexing="ij")
-    count = torch.tensor(cells, device="cpu", dtype=torch.float32).to(device, non_blocking=True)[:, None]
     source = generator(seed, step, "points", device=device)
-    jitter = torch.rand((len(cells), int(torch.Size(cells).numel())), generator=source, device=device)
-    return ((torch.stack(corners).flatten(1) + jitter) / count)[None]
+    jitter = torch.rand((len(cells), *cells), generator=source, device=device)
+    placed = [(corner + within) / n for corner, within, n in zip(corners, jitter, cells, strict=True)]
+    return torch.stack(placed).flatten(1)[None]

@@ -100,5 +100,5 @@ def label_loss(phi: Transform, moving: Float[Tensor, "b k *s"], fixed: Float[Ten
 
 def landmark_loss(phi: Transform, fixed: Float[Tensor, "b d p"], moving: Float[Tensor, "b d p"], shape: Sequence[int]) -> Tensor:
     """The mean squared distance of phi(fixed landmarks) from the moving ones, in voxels of the grid: phi maps fixed to moving."""
-    voxels = torch.tensor([n - 1.0 for n in shape], device="cpu").to(fixed.device, non_blocking=True)[:, None]
-    return (((phi(fixed) - moving) * voxels) ** 2).sum(1).mean()
+    off = phi(fixed) - moving
+    return torch.stack([(off[:, axis] * (n - 1)) ** 2 for axis, n in enumerate(shape)]).sum(0).mean()
