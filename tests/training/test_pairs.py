@@ -36,6 +36,10 @@ def test_every_pair_is_drawn_equally_often():
     assert all(140 < count < 260 for count in counts.values())
 
 
+def test_the_samples_of_a_step_differ():
+    assert len({Pairs(0, tuple(range(50)), ()).draw(7, index) for index in range(20)}) > 15
+
+
 def test_given_pairs_come_in_either_order():
     counts = Counter(Pairs(0, (), ((0, 1), (2, 3))).draw(step, 0) for step in range(800))
     assert set(counts) == {(0, 1), (1, 0), (2, 3), (3, 2)}

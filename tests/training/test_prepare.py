@@ -65,6 +65,9 @@ def test_prepared_voxels_are_where_they_say(oriented: Path, tmp_path: Path):
     columns = matrix[:3, :3][:, ::-1]
     spacing = np.linalg.norm(columns, axis=0)
     np.testing.assert_allclose(spacing, [2.1, 1.7, 1.9])
+    stored = sitk.ReadImage(str(oriented.parent / "iRAS.nii.gz"))
+    centre = stored.TransformContinuousIndexToPhysicalPoint([(n - 1) / 2 for n in stored.GetSize()])
+    np.testing.assert_allclose(matrix[:3] @ [7.5, 9.5, 8.5, 1], centre, atol=1e-4)
     grid = sitk.Image([18, 20, 16], sitk.sitkInt16)
     grid.SetSpacing(spacing.tolist())
     grid.SetDirection((columns / spacing).ravel().tolist())

@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,16 @@ import torch
 
 from gradicon.core.sampling import unit_grid
 from gradicon.models import load, read_header
+from gradicon.training.batches import Inputs
 from gradicon.training.dataset import Dataset
+from gradicon.training.execute import EagerExecutor
 from gradicon.training.loop import NonFiniteLossError
 from gradicon.training.pairs import Pairs
 from gradicon.training.prepare import prepare
 from gradicon.training.processes import Machine
 from gradicon.training.runlog import Report
+from gradicon.training.state import read_checkpoint
+from gradicon.training.step import Scalars
 from gradicon.training.trainer import resume, train
 from training.scans_on_disk import prepared, recipe_of, scans, weights, write_image
 
@@ -162,9 +165,26 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_overwrites_nothing(data: Pa
         a, b = Pairs.of(prepared_data, 0).draw(first, index)
         assert f"{prepared_data.names[a]} and {prepared_data.names[b]}" in str(error.value)
     assert "\n" not in str(error.value)
-    state = torch.load(BytesIO((run / "last.ckpt").read_bytes().partition(b"\n")[2]), weights_only=True)
-    assert state["step"] < first
-    assert all(torch.isfinite(value).all() for value in state["model"].values())
+    kept = read_checkpoint(run)
+    assert kept.step < first
+    assert all(torch.isfinite(value).all() for value in kept.model.values())
+
+
+def test_weights_that_are_not_finite_are_never_kept(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The loss of a step may be finite, and the gradient not."""
+    plain = EagerExecutor.run_step
+
+    def planted(self: EagerExecutor, step: int, inputs: Inputs, *, folds: bool = False) -> Scalars:
+        scalars = plain(self, step, inputs, folds=folds)
+        if step == 6:
+            next(self._module.parameters()).data.view(-1)[0] = torch.nan
+        return scalars
+
+    monkeypatch.setattr(EagerExecutor, "run_step", planted)
+    never = ("validate_every = 3", "validate_every = 1000")
+    with pytest.raises(NonFiniteLossError, match="step 6: the network is not finite after"):
+        train(recipe_of(never), data, tmp_path / "run", machine=CPU)
+    assert read_checkpoint(tmp_path / "run").step == 4
 
 
 def test_a_run_is_not_started_where_something_is(done: Path, data: Path, tmp_path: Path):
