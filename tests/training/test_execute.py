@@ -18,7 +18,7 @@ class Planned(torch.nn.Module):
 
 def test_the_first_bad_step_is_remembered():
     module = Planned([1.0, 2.0, torch.inf, 1.0, torch.nan])
-    executor = EagerExecutor(module, torch.optim.SGD(module.parameters(), lr=0.0), lambda loss: loss.backward())
+    executor = EagerExecutor(module, torch.optim.SGD(module.parameters(), lr=0.1), lambda loss: loss.backward())
     image = torch.zeros(1, 1, 8, 8)
     inputs = Inputs(image, image, torch.zeros(1, 2, 1))
     for step in (11, 12):
@@ -28,3 +28,4 @@ def test_the_first_bad_step_is_remembered():
         executor.run_step(step, inputs)
     assert is_bad(int(executor.first_bad_step()))
     assert executor.first_bad_step() == 13
+    assert torch.isfinite(module.weight)

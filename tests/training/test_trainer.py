@@ -170,19 +170,22 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_overwrites_nothing(data: Pa
     assert all(torch.isfinite(value).all() for value in kept.model.values())
 
 
-def test_weights_that_are_not_finite_are_never_kept(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The loss of a step may be finite, and the gradient not."""
+@pytest.mark.parametrize(("when", "message"), [(6, "step 6: the network is"), (5, "step 6: the loss is")])
+def test_weights_that_are_not_finite_are_never_kept(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: int, message: str
+):
+    """The loss of a step may be finite, and the gradient not. The checkpoint of step 6 finds it, or the loss of the next step does."""
     plain = EagerExecutor.run_step
 
     def planted(self: EagerExecutor, step: int, inputs: Inputs, *, folds: bool = False) -> Scalars:
         scalars = plain(self, step, inputs, folds=folds)
-        if step == 6:
+        if step == when:
             next(self._module.parameters()).data.view(-1)[0] = torch.nan
         return scalars
 
     monkeypatch.setattr(EagerExecutor, "run_step", planted)
     never = ("validate_every = 3", "validate_every = 1000")
-    with pytest.raises(NonFiniteLossError, match="step 6: the network is not finite after"):
+    with pytest.raises(NonFiniteLossError, match=f"{message} not finite after"):
         train(recipe_of(never), data, tmp_path / "run", machine=CPU)
     assert read_checkpoint(tmp_path / "run").step == 4
 

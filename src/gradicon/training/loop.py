@@ -95,7 +95,7 @@ class Loop:
         self.model = model.train().to(device)
         self.optimizer = adam(self.model, how.learning_rate)
         module = shared(self.fabric, TrainingStep(self.model, self.recipe.loss, label_count=self.dataset.label_count))
-        self.executor = EagerExecutor(module, self.optimizer, self.fabric.backward)
+        self.executor = EagerExecutor(module, self.optimizer, self.fabric.backward, lambda number: self._reduced(number, "min"))
 
     def _due(self, every: int) -> bool:
         how = self.recipe.training
