@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,24 @@ def test_labels_and_landmarks_in_training(data: Path, tmp_path: Path):
     assert {"labels", "landmarks"} <= set(lines(tmp_path / "run")[0])
 
 
+def test_three_dimensions(tmp_path: Path):
+    manifest = scans(tmp_path, 2, (16, 12, 14))
+    recipe = recipe_of(("shape = [24, 16]", "shape = [12, 14, 12]"), ("sigma = 2", "sigma = 2\nlabel_weight = 1"))
+    prepare(manifest, recipe, tmp_path / "data", validation=tmp_path / "pairs.csv")
+    train(recipe, tmp_path / "data", tmp_path / "run", machine=CPU)
+    assert [line["stage"] for line in lines(tmp_path / "run")] == [1, 1, 1, 1, 2, 2, 2]
+    assert load(tmp_path / "run/model.safetensors").config.dimension == 3
+
+
+def test_without_tensorboard_it_says_so_and_goes_on(
+    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    train(recipe_of(), data, tmp_path / "run", machine=CPU)
+    assert [record.message for record in caplog.records] == ["tensorboard is not installed: curves are in metrics.jsonl only"]
+    assert (tmp_path / "run/metrics.jsonl").read_bytes() == (done / "metrics.jsonl").read_bytes()
+
+
 def test_bfloat16_gives_nearly_the_same_first_loss(done: Path, data: Path, tmp_path: Path):
     recipe = recipe_of(("batch_size = 2", 'batch_size = 2\nprecision = "bf16-mixed"'))
     train(recipe, data, tmp_path / "run", machine=CPU)
@@ -174,7 +193,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_overwrites_nothing(data: Pa
 def test_weights_that_are_not_finite_are_never_kept(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: int, message: str
 ):
-    """The loss of a step may be finite, and the gradient not. The checkpoint of step 6 finds it, or the loss of the next step does."""
+    """The loss of a step may be finite, and the gradient not. A checkpoint that is due finds it, or else the next loss does."""
     plain = EagerExecutor.run_step
 
     def planted(self: EagerExecutor, step: int, inputs: Inputs, *, folds: bool = False) -> Scalars:

@@ -58,7 +58,7 @@ def train(
         raise typer.BadParameter("give RECIPE --data DATA -o RUN to start, or --resume RUN to go on")
     try:  # here, because only training needs Lightning Fabric
         from gradicon.training import trainer
-        from gradicon.training.processes import Machine
+        from gradicon.training.processes import Machine, is_first_process
     except ModuleNotFoundError as error:
         raise ImportError(f"training needs {error.name}: pip install 'gradicon[training]'") from error
     machine, command = Machine(device, devices, nodes), this_command()
@@ -69,7 +69,8 @@ def train(
         else:
             run = resume or Path()
             outcome = trainer.resume(run, data=data, machine=machine, max_minutes=max_minutes, command=command, on_log=show)
-    typer.echo(_told(outcome, resume or out or Path()))
+    if is_first_process():
+        typer.echo(_told(outcome, resume or out or Path()))
     if outcome.stopped == "interrupted":
         raise typer.Exit(130)
 
@@ -109,6 +110,6 @@ def _training() -> Generator[Callable[[Report], None]]:
             if not stderr.is_terminal:
                 typer.echo(f"Stage{report.stage} step {report.step} of {report.steps}  {told}", err=True)
             if judged := "  ".join(f"{n} {v:.4g}" for n, v in report.values.items() if n.startswith("validation_")):
-                progress.console.print(f"step {report.step}: {judged}", highlight=False)
+                progress.console.print(f"step {report.step}: {judged}", highlight=False, soft_wrap=True)
 
         yield show

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gradicon.training.processes import Machine
+from gradicon.training.processes import Machine, is_first_process
 from gradicon.training.recipe import read_recipe
 from gradicon.training.runlog import Report
 from gradicon.training.trainer import Outcome, resume, train
@@ -49,7 +49,7 @@ def main() -> None:
         outcome = _run(given)
     except (ValueError, OSError) as error:
         sys.exit(f"gradicon: {' '.join(str(error).split())}")
-    if outcome.stopped:
+    if outcome.stopped and is_first_process():
         sys.stderr.write(f"stopped at step {outcome.step} of {outcome.steps}: go on with --resume {given.resume or given.out}\n")
     sys.exit(130 if outcome.stopped == "interrupted" else 0)
 
