@@ -82,7 +82,7 @@ def _read_at(data: Tensor, space: Space, grid: Space, *, mode: str = "linear") -
     """The values at the voxels of another grid, zero where there is nothing to read: (*grid)."""
     unit = torch.from_numpy(np.linalg.inv(space.unit_to_mm) @ grid.unit_to_mm)[None]
     x = Affine(unit[:, :-1, :-1], unit[:, :-1, -1]).on_grid(grid.shape)
-    x = x.clamp(-1e-9, 1 + 1e-9).where((x > -1e-6) & (x < 1 + 1e-6), x)  # the faces are inside, whatever was rounded
+    x = x.clamp(0, 1).where((x > -1e-6) & (x < 1 + 1e-6), x)  # the faces are inside, whatever was rounded
     return sample(data, x, mode="nearest" if mode == "nearest" else "bilinear", padding="zeros")[0, 0]
 
 
