@@ -92,7 +92,7 @@ def test_ctrl_c_is_quiet_and_leaves_nothing_behind(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["import-weights"], ["inspect"]])
+@pytest.mark.parametrize("command", [[], ["demo"], ["import-weights"], ["inspect"], ["prepare"], ["train"]])
 def test_help_has_an_example(command: list[str]):
     result = gradicon(*command, "--help")
     assert result.returncode == 0

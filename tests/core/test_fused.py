@@ -1,4 +1,4 @@
-"""The GPU's kernels against the plain code, value and gradient, in Triton's interpreter and float32: no rounding hides a mistake."""
+"""The GPU's kernels against the plain code, value and gradient, in Triton's interpreter and float32: rounding hides no mistake."""
 
 import os
 import sys

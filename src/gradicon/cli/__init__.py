@@ -12,6 +12,7 @@ from gradicon.cli.apply import convert, jacobian, points, warp
 from gradicon.cli.batch import batch
 from gradicon.cli.demo import demo
 from gradicon.cli.register import register
+from gradicon.cli.train import prepare, train
 from gradicon.cli.weights import import_weights, inspect
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown")
@@ -25,7 +26,7 @@ def about(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit
 
 
-for command in (register, warp, points, jacobian, convert, batch, demo, import_weights, inspect):
+for command in (register, warp, points, jacobian, convert, batch, prepare, train, demo, import_weights, inspect):
     app.command(command.__name__.replace("_", "-"))(command)
 
 

@@ -77,6 +77,25 @@ def halve(image: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c *half"]:
     return pool(image, [min(2, n) for n in image.shape[2:]], stride=2, ceil_mode=True)
 
 
+def shrink(image: Tensor, shape: Sequence[int]) -> Tensor:
+    """An image on a coarser grid of the same field of view, averaged over about one coarse voxel first."""
+    for axis, (n, m) in enumerate(zip(image.shape[2:], shape, strict=True)):
+        image = box_mean(image, axis, round(n / m / 2) if n > m else 0)
+    return image if tuple(image.shape[2:]) == tuple(shape) else sample(image, unit_grid(shape, like=image))
+
+
+def box_mean(image: Tensor, axis: int, radius: int) -> Tensor:
+    """The mean over 2 * radius + 1 voxels along one axis; the border voxels go on beyond the image."""
+    if radius == 0:
+        return image
+    dimension = image.ndim - 2
+    pool = {2: F.avg_pool2d, 3: F.avg_pool3d}[dimension]
+    sides = [0] * (2 * dimension)
+    sides[2 * (dimension - 1 - axis)] = sides[2 * (dimension - 1 - axis) + 1] = radius
+    kernel = [2 * radius + 1 if i == axis else 1 for i in range(dimension)]
+    return pool(F.pad(image, sides, mode="replicate"), kernel, stride=1)
+
+
 def inside(x: Float[Tensor, "b d *p"], *, tolerance: float = 1e-4) -> Float[Tensor, "b 1 *p"]:
     """1 where a coordinate lies in the unit cube, else 0. The tolerance keeps points of the faces inside, whatever was rounded."""
     return ((x >= -tolerance) & (x <= 1 + tolerance)).all(1, keepdim=True).to(x.dtype)

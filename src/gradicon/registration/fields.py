@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradicon.core.jacobian import jacobian_determinant
 from gradicon.core.objective import Objective, dissimilarity, gradient_inconsistency
-from gradicon.core.sampling import sample, unit_grid
+from gradicon.core.sampling import box_mean, sample, shrink, unit_grid
 from gradicon.core.similarity import Similarity
 from gradicon.core.transform import DisplacementField, Transform
 from gradicon.registration.refine import random_points
@@ -58,14 +58,6 @@ def pyramid(shape: Shape, spacing: Sequence[float], levels: int) -> list[Shape]:
                 sizes[axis], lengths[axis] = ceil(n / 2), length * 2
         shapes.insert(0, tuple(sizes))
     return shapes
-
-
-def shrink(image: Tensor, shape: Shape) -> Tensor:
-    """An image on a coarser grid of the same field of view, averaged over about one coarse voxel first."""
-    for axis, (n, m) in enumerate(zip(image.shape[2:], shape, strict=True)):
-        radius = round(n / m / 2) if n > m else 0
-        image = _box(image, axis, radius)
-    return image if tuple(image.shape[2:]) == shape else sample(image, unit_grid(shape, like=image))
 
 
 def optimise_fields(
@@ -148,16 +140,5 @@ def _smooth(p: Tensor) -> Tensor:
     """A cubic B-spline's smoothing: a box of 3, three times along each axis."""
     for axis in range(p.ndim - 2):
         for _ in range(3):
-            p = _box(p, axis, 1)
+            p = box_mean(p, axis, 1)
     return p
-
-
-def _box(image: Tensor, axis: int, radius: int) -> Tensor:
-    if radius == 0:
-        return image
-    dimension = image.ndim - 2
-    pool = {2: F.avg_pool2d, 3: F.avg_pool3d}[dimension]
-    sides = [0] * (2 * dimension)
-    sides[2 * (dimension - 1 - axis)] = sides[2 * (dimension - 1 - axis) + 1] = radius
-    kernel = [2 * radius + 1 if i == axis else 1 for i in range(dimension)]
-    return pool(F.pad(image, sides, mode="replicate"), kernel, stride=1)

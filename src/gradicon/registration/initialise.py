@@ -7,12 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradicon.core.sampling import inside, sample, unit_grid
+from gradicon.core.sampling import inside, sample, shrink, unit_grid
 from gradicon.core.similarity import Similarity, ncc
 from gradicon.core.transform import Affine
 from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
-from gradicon.registration.fields import shrink
 
 Init = Literal["auto", "none", "center", "moments", "affine"]
 INITS = ("auto", "none", "center", "moments", "affine")

@@ -7,13 +7,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gradicon.core.sampling import inside, sample
+from gradicon.core.sampling import inside, sample, shrink
 from gradicon.core.similarity import mutual_information, ncc
 from gradicon.physical.images import Image, as_image, from_sitk, same_grid
 from gradicon.physical.intensity import ct_window, looks_like_ct, mr_quantile
 from gradicon.physical.space import Space
 from gradicon.physical.volume import Volume
-from gradicon.registration.fields import shrink
 from gradicon.registration.initialise import Start, initialise, unit_affine
 from gradicon.registration.options import Modality, Options
 

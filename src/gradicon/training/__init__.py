@@ -1,0 +1,1 @@
+"""Training: from prepared images to a model, by a recipe. Only `prepare` reads medical image files."""

@@ -1,0 +1,114 @@
+"""The inputs of a step, on the device: images, and where the loss wants them labels and landmarks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gradicon.training.augment import augmented, augmented_labels, augmented_points, draw, to_unit_cube
+from gradicon.training.config import Recipe
+from gradicon.training.dataset import Dataset
+from gradicon.training.pairs import Pairs, generator, points
+
+
+class Inputs(NamedTuple):
+    """A batch: images a and b (B, 1, *S), the penalty's points x (1, D, N), labels (B, *S) and landmarks (B, D, P) or None."""
+
+    a: Float[Tensor, "b 1 *s"]
+    b: Float[Tensor, "b 1 *s"]
+    x: Float[Tensor, "1 d n"]
+    labels_a: Tensor | None = None
+    labels_b: Tensor | None = None
+    landmarks_a: Float[Tensor, "b d p"] | None = None
+    landmarks_b: Float[Tensor, "b d p"] | None = None
+
+
+class Shelf:
+    """Prepared images at hand: all of them on a GPU if they take less than half of its free memory, else from the disk."""
+
+    def __init__(self, dataset: Dataset, device: torch.device) -> None:
+        self.dataset, self.device = dataset, device
+        self._held: Tensor | None = None
+        if device.type == "cuda" and dataset.images.nbytes < torch.cuda.mem_get_info(device)[0] // 2:
+            self._held = torch.from_numpy(np.array(dataset.images)).to(device)
+
+    def images(self, numbers: Sequence[int]) -> Float[Tensor, "b 1 *s"]:
+        """Images by number, float32, on the device."""
+        if self._held is not None:
+            return torch.stack([self._held[i] for i in numbers])[:, None].float()
+        read = torch.from_numpy(np.stack([self.dataset.images[i] for i in numbers]))[:, None].float()
+        return read.to(self.device, non_blocking=True)
+
+    def labels(self, numbers: Sequence[int]) -> Tensor:
+        """Label maps by number, on the device."""
+        assert self.dataset.labels is not None
+        read = np.stack([self.dataset.labels[i] for i in numbers])
+        return torch.from_numpy(read.astype(np.uint8 if read.dtype == np.uint8 else np.int32)).to(self.device, non_blocking=True)
+
+    def landmarks(self, numbers: Sequence[int]) -> Float[Tensor, "b d p"]:
+        """Landmarks by number, on the device."""
+        found = [self.dataset.landmarks[i] for i in numbers]
+        return torch.stack([points for points in found if points is not None]).to(self.device, non_blocking=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """The samples of a step that this process computes, as the recipe wants them."""
+
+    recipe: Recipe
+    shelf: Shelf
+    pairs: Pairs
+    samples: range
+
+    def load(self, step: int) -> Inputs:
+        """The inputs of step `step`: a pure function of the recipe, the data and the step."""
+        drawn = [self.pairs.draw(step, i) for i in self.samples]
+        first, second = [a for a, _ in drawn], [b for _, b in drawn]
+        shelf, loss = self.shelf, self.recipe.loss
+        x = points(self.recipe.data.shape, self.recipe.training.seed, step, shelf.device)
+        inputs = Inputs(shelf.images(first), shelf.images(second), x)
+        if loss.label_weight:
+            inputs = inputs._replace(labels_a=shelf.labels(first), labels_b=shelf.labels(second))
+        if loss.landmark_weight:
+            inputs = inputs._replace(landmarks_a=shelf.landmarks(first), landmarks_b=shelf.landmarks(second))
+        return self._augmented(inputs, step) if self.recipe.training.augment else inputs
+
+    def _augmented(self, inputs: Inputs, step: int) -> Inputs:
+        how = self.recipe.training
+        dimension, device = len(self.recipe.data.shape), self.shelf.device
+        drawn = [
+            draw(dimension, generator(how.seed, step, i, "augment"), noise=how.augment_noise, flips=how.flips) for i in self.samples
+        ]
+        phi_a, phi_b = (to_unit_cube(torch.stack(each).to(device, non_blocking=True)) for each in zip(*drawn, strict=True))
+        return Inputs(
+            augmented(inputs.a, phi_a),
+            augmented(inputs.b, phi_b),
+            inputs.x,
+            None if inputs.labels_a is None else augmented_labels(inputs.labels_a, phi_a),
+            None if inputs.labels_b is None else augmented_labels(inputs.labels_b, phi_b),
+            None if inputs.landmarks_a is None else augmented_points(inputs.landmarks_a, phi_a),
+            None if inputs.landmarks_b is None else augmented_points(inputs.landmarks_b, phi_b),
+        )
+
+
+def check_loss_has_data(recipe: Recipe, dataset: Dataset) -> None:
+    """Refuse weights of labels or landmarks that some pair does not have. The landmarks of a batch must be equally many."""
+    used = dataset.train or tuple({i for pair in dataset.train_pairs for i in pair})
+    images = dataset.metadata["images"]
+    if recipe.loss.label_weight:
+        for i in used:
+            if not images[i]["labels"]:
+                raise ValueError(f"{images[i]['name']}: no labels, but the recipe says label_weight = {recipe.loss.label_weight:g}")
+    if recipe.loss.landmark_weight:
+        want = images[used[0]]["landmarks"]
+        for i in used:
+            if not images[i]["landmarks"]:
+                raise ValueError(f"{images[i]['name']}: no landmarks, but the recipe says landmark_weight > 0")
+            if images[i]["landmarks"] != want and (dataset.train or recipe.training.batch_size > 1):
+                raise ValueError(
+                    f"{images[i]['name']}: {images[i]['landmarks']} landmarks, others have {want}: they must correspond"
+                )

@@ -1,0 +1,152 @@
+"""What a training run is made of: sections of frozen values. The defaults are the paper's (Sec. 4.2)."""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal, final
+
+from gradicon.core.similarity import SIMILARITIES
+from gradicon.models import ModelConfig
+
+Modality = Literal["auto", "ct", "mr"]
+Crop = Literal["fit", "center"]
+Pairing = Literal["inter", "intra"]
+Regularizer = Literal["gradicon", "icon", "diffusion", "bending"]
+Precision = Literal["32", "bf16-mixed"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """How scans become what the network sees. Their axes are always turned to the order nearest to LPS first.
+
+    Args:
+        shape: voxels of every prepared image, in array order (z, y, x).
+        crop: "fit" resizes each image's whole field of view to `shape`, as the paper does; "center" resamples to `spacing_mm`
+            and cuts, or pads with zeros, about the image's centre.
+        spacing_mm: for "center", in array order.
+        modality: "ct" clips to a window of Hounsfield units, "mr" at the 1st and 99th percentile, "auto" looks at each image.
+        mask_outside: set what lies outside a mask to zero, where the list of images has masks.
+        pairs: "inter", any two images of a list; "intra", the pairs of a list, in either order.
+    """
+
+    shape: tuple[int, ...]
+    crop: Crop = "fit"
+    spacing_mm: tuple[float, ...] = ()
+    modality: Modality = "auto"
+    mask_outside: bool = True
+    pairs: Pairing = "inter"
+
+    def __post_init__(self) -> None:
+        if len(self.shape) not in (2, 3) or min(self.shape) < 8:
+            raise ValueError(f"shape must be 2 or 3 whole numbers of at least 8, got {list(self.shape)}")
+        if self.crop == "center" and (len(self.spacing_mm) != len(self.shape) or not all(0 < s < 1e4 for s in self.spacing_mm)):
+            raise ValueError(
+                f'spacing_mm must be {len(self.shape)} positive numbers with crop = "center", got {list(self.spacing_mm)}'
+            )
+        if self.crop == "fit" and self.spacing_mm:
+            raise ValueError('spacing_mm is for crop = "center": leave it out, or change crop')
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """What is minimised: similarity both ways, plus `weight` times the regularizer, plus what labels and landmarks say.
+
+    Args:
+        similarity: a name from `gradicon.core.similarity`.
+        sigma: of LNCC's windows, in voxels.
+        regularizer: "gradicon", the paper's; "icon", "diffusion" and "bending" for comparison.
+        weight: the paper's lambda. Left out: 1.5, and 0.2 with the mean squared error.
+        label_weight: of 1 - soft Dice of warped labels, the mean of both directions. One float per voxel and label is kept.
+        landmark_weight: of the mean squared distance, in voxels of the grid, of landmarks from where they belong, both directions.
+    """
+
+    similarity: str = "lncc"
+    sigma: float = 5.0
+    regularizer: Regularizer = "gradicon"
+    weight: float | None = None
+    label_weight: float = 0.0
+    landmark_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.similarity not in SIMILARITIES:
+            raise ValueError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {self.similarity!r}")
+        _check_positive("sigma", self.sigma)
+        for name, value in (("weight", self.penalty_weight), ("label_weight", self.label_weight)):
+            _check_positive(name, value, zero=True)
+        _check_positive("landmark_weight", self.landmark_weight, zero=True)
+
+    @property
+    def penalty_weight(self) -> float:
+        """The paper's lambda, given or by default."""
+        return self.weight if self.weight is not None else (0.2 if self.similarity == "mse" else 1.5)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How long, how fast, and how often one looks.
+
+    Args:
+        batch_size: pairs per step, over all processes together.
+        learning_rate: Adam's.
+        stage1_steps, stage2_steps: of each stage; a stage of 0 steps is left out, but not both.
+        seed: of the first weights and of all that is random: step k draws the same whatever came before it.
+        precision: "32", or "bf16-mixed": convolutions in bfloat16, coordinates and losses in float32.
+        augment: the affine augmentation of the paper's appendix. augment_noise is its gamma; flips, whether axes are reversed.
+        checkpoint_every, log_every, image_every, validate_every: in steps.
+    """
+
+    batch_size: int = 1
+    learning_rate: float = 5e-5
+    stage1_steps: int = 50_000
+    stage2_steps: int = 50_000
+    seed: int = 0
+    precision: Precision = "32"
+    augment: bool = False
+    augment_noise: float = 0.05
+    flips: bool = True
+    checkpoint_every: int = 1000
+    log_every: int = 50
+    image_every: int = 1000
+    validate_every: int = 1000
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "checkpoint_every", "log_every", "image_every", "validate_every"):
+            if vars(self)[name] < 1:
+                raise ValueError(f"{name} must be at least 1, got {vars(self)[name]}")
+        for name in ("stage1_steps", "stage2_steps", "seed"):
+            if vars(self)[name] < 0:
+                raise ValueError(f"{name} must not be negative, got {vars(self)[name]}")
+        if self.steps == 0:
+            raise ValueError("stage1_steps and stage2_steps are both 0: there is nothing to train")
+        _check_positive("learning_rate", self.learning_rate)
+        _check_positive("augment_noise", self.augment_noise, zero=True)
+
+    @property
+    def steps(self) -> int:
+        """Of both stages together."""
+        return self.stage1_steps + self.stage2_steps
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A whole recipe. `model.stage` is the stage that training ends with; `text` is the file it was read from, word for word."""
+
+    data: DataConfig
+    model: ModelConfig
+    loss: LossConfig
+    training: TrainingConfig
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        if self.model.dimension != len(self.data.shape):
+            raise ValueError(f"[model] dimension is {self.model.dimension}, but [data] shape has {len(self.data.shape)} numbers")
+        if self.model.image_channels != 1:
+            raise ValueError(f"[model] image_channels must be 1: prepared images have one channel, got {self.model.image_channels}")
+
+
+def _check_positive(name: str, value: float, *, zero: bool = False) -> None:
+    if not isfinite(value) or value < 0 or (value == 0 and not zero):
+        raise ValueError(f"{name} must be {'zero or more' if zero else 'positive'}, got {value}")

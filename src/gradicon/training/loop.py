@@ -1,0 +1,191 @@
+"""The loop: load, step, look, keep. It holds everything that changes while a run runs."""
+
+import json
+import time
+from pathlib import Path
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from gradicon.models import Model
+from gradicon.training.batch_norm import share_statistics
+from gradicon.training.batches import Batches, Shelf
+from gradicon.training.config import Recipe
+from gradicon.training.dataset import Dataset
+from gradicon.training.execute import EagerExecutor, Executor, is_bad
+from gradicon.training.pairs import Pairs, owned
+from gradicon.training.processes import shared
+from gradicon.training.runlog import Report, RunLog
+from gradicon.training.stages import adam, new_model, restored_model, stage_of, use_bfloat16
+from gradicon.training.state import BEST, FINAL, LAST, STAGE1, Checkpoint, write_checkpoint, write_model
+from gradicon.training.step import Scalars, TrainingStep, similarity_of
+from gradicon.training.stopping import Stop
+from gradicon.training.validate import pictures, score, validate
+
+
+class NonFiniteLossError(ValueError):
+    """Training went where no numbers are."""
+
+
+class Loop:
+    """A run in memory.
+
+    Args:
+        fabric: the processes that share the work.
+        recipe, dataset: what to do, and with what.
+        run: the folder of the run.
+        checkpoint: where to go on; without one, the beginning.
+        provenance: what the models that are written say of themselves.
+    """
+
+    def __init__(
+        self, fabric: Fabric, recipe: Recipe, dataset: Dataset, run: Path, checkpoint: Checkpoint | None, provenance: dict[str, str]
+    ) -> None:
+        self.fabric, self.recipe, self.dataset, self.run_folder, self.provenance = fabric, recipe, dataset, run, provenance
+        self.shelf = Shelf(dataset, fabric.device)
+        samples = owned(recipe.training.batch_size, fabric.global_rank, fabric.world_size)
+        self.batches = Batches(recipe, self.shelf, Pairs.of(dataset, recipe.training.seed), samples)
+        self.step = 0 if checkpoint is None else checkpoint.step
+        self.best = None if checkpoint is None else checkpoint.best
+        self._began = time.monotonic() - (0 if checkpoint is None else checkpoint.seconds)
+        self._logged = self.step, time.monotonic()
+        self.model: Model
+        self.optimizer: torch.optim.Adam
+        self.executor: Executor
+        if checkpoint is None:
+            self._take(new_model(recipe, stage_of(0, recipe)))
+        else:
+            self._take(restored_model(recipe, checkpoint, str(run / LAST)))
+            self.optimizer.load_state_dict(checkpoint.optimizer)
+
+    def run(self, log: RunLog | None, stop: Stop) -> str:
+        """Train to the end, or until there is a reason to stop, which is returned. Only the first process has a log."""
+        how = self.recipe.training
+        if self.step == 0:
+            self._keep()
+        while self.step < how.steps:
+            self.step += 1
+            looking, judging = self._due(how.log_every), self._due(how.validate_every) and bool(self.dataset.validation_pairs)
+            inputs = self.batches.load(self.step)
+            scalars = self.executor.run_step(self.step, inputs, folds=looking)
+            if looking or judging or self.fabric.device.type == "cpu":
+                self._refuse_non_finite()
+            if looking or judging:
+                self._tell(log, scalars, self._judge() if judging else {})
+            if log is not None and self._due(how.image_every):
+                log.pictures(self.step, pictures(self.model, self.shelf, self._shown()))
+            if self.step == how.stage1_steps:
+                self._end_stage1()
+            if self._due(how.checkpoint_every):
+                self._keep()
+            if reason := self._reason(stop, looking=looking):
+                self._keep()
+                return reason
+        self._write_model(FINAL)
+        return ""
+
+    def _take(self, model: Model) -> None:
+        """Make a network the one that trains, with a fresh optimizer."""
+        how, device = self.recipe.training, self.fabric.device
+        if self.fabric.world_size > 1:
+            share_statistics(model)
+        if how.precision == "bf16-mixed":
+            use_bfloat16(model, device)
+        self.model = model.train().to(device)
+        self.optimizer = adam(self.model, how.learning_rate)
+        module = shared(self.fabric, TrainingStep(self.model, self.recipe.loss, label_count=self.dataset.label_count))
+        self.executor = EagerExecutor(module, self.optimizer, self.fabric.backward, lambda number: self._reduced(number, "min"))
+
+    def _due(self, every: int) -> bool:
+        how = self.recipe.training
+        return self.step % every == 0 or self.step in (how.stage1_steps, how.steps)
+
+    def _end_stage1(self) -> None:
+        self._refuse_non_finite(weights=True)
+        self._write_model(STAGE1)
+        if self.recipe.training.stage2_steps:
+            self._take(new_model(self.recipe, 2, before=self.model))
+
+    def _refuse_non_finite(self, *, weights: bool = False) -> None:
+        """Stop before anything is written if a loss, or with `weights` a weight, is not finite."""
+        bad = int(self._reduced(self.executor.first_bad_step(), "min"))
+        what = "loss"
+        if not is_bad(bad) and weights:
+            finite = torch.stack([torch.isfinite(value).all() for value in self.model.parameters()]).all()
+            bad, what = (bad, what) if bool(finite) else (self.step, "network")
+        if is_bad(bad):
+            drawn = [self.batches.pairs.draw(bad, i) for i in range(self.recipe.training.batch_size)]
+            names = "; ".join(f"{self.dataset.names[a]} and {self.dataset.names[b]}" for a, b in drawn)
+            advice = "look at these images, or lower learning_rate; the last checkpoint is from before"
+            raise NonFiniteLossError(f"step {bad}: the {what} is not finite after {names}: {advice}")
+
+    def _judge(self) -> dict[str, float]:
+        """Validate, and keep the network if it is the best so far. Only the first process does."""
+        self._refuse_non_finite(weights=True)
+        found: dict[str, float] = {}
+        if self.fabric.is_global_zero:
+            found = validate(self.model, self.shelf, similarity_of(self.recipe.loss))
+            reached = score(found)
+            if reached is not None and (self.best is None or reached > self.best):
+                self.best = reached
+                self._write_model(BEST)
+        self.fabric.barrier()
+        return found
+
+    def _tell(self, log: RunLog | None, scalars: Scalars, found: dict[str, float]) -> None:
+        values: list[float] = self._reduced(torch.stack([value.float() for value in scalars.values()]), "mean").tolist()
+        (before, then), now = self._logged, time.monotonic()
+        self._logged = self.step, now
+        if log is not None:
+            rate = (self.step - before) / max(now - then, 1e-9)
+            told = dict(zip(scalars, values, strict=True)) | found
+            log.scalars(Report(self.model.config.stage, self.step, self.recipe.training.steps, rate, told))
+
+    def _reason(self, stop: Stop, *, looking: bool) -> str:
+        """Why to stop, if at all: several processes ask the first one, on the steps on which they talk anyway."""
+        if self.step == self.recipe.training.steps:
+            return ""
+        if self.fabric.world_size == 1:
+            return stop.reason
+        return str(self.fabric.broadcast(stop.reason)) if looking else ""
+
+    def _reduced(self, value: Tensor, how: str) -> Tensor:
+        reduced = self.fabric.all_reduce(value.clone(), reduce_op=how)
+        assert isinstance(reduced, Tensor)
+        return reduced
+
+    def _shown(self) -> tuple[int, int]:
+        return self.dataset.validation_pairs[0] if self.dataset.validation_pairs else self.batches.pairs.draw(0, 0)
+
+    def _keep(self) -> None:
+        self._refuse_non_finite(weights=True)
+        if self.fabric.is_global_zero:
+            checkpoint = Checkpoint(
+                stage=self.model.config.stage,
+                step=self.step,
+                best=self.best,
+                seconds=self.seconds,
+                recipe=self.provenance["recipe sha256"],
+                dataset=self.dataset.sha256,
+                data=str(self.dataset.folder.resolve()),
+                model=self.model.state_dict(),
+                optimizer=self.optimizer.state_dict(),
+            )
+            write_checkpoint(self.run_folder, checkpoint)
+        self.fabric.barrier()
+
+    @property
+    def seconds(self) -> float:
+        """Of training, over all the times that the run was resumed."""
+        return time.monotonic() - self._began
+
+    def _write_model(self, name: str) -> None:
+        if not self.fabric.is_global_zero:
+            return
+        best = {} if self.best is None else {"best validation score": f"{self.best:.4f}"}
+        reached = {"steps": str(self.step), "training minutes": f"{self.seconds / 60:.1f}", **best}
+        intensity = {
+            name: self.dataset.metadata["data"][name] for name in ("modality", "mask_outside", "crop", "shape", "spacing_mm")
+        }
+        write_model(self.run_folder / name, self.model, self.provenance | {"data": json.dumps(intensity)} | reached)

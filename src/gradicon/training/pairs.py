@@ -1,0 +1,70 @@
+"""What step k sees. Everything random is a function of (seed, step, sample), and of nothing that came before.
+
+So a run resumes with no more than the number of its step, and a sample is the same whichever process draws it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gradicon.training.dataset import Dataset
+
+
+def generator(*key: int | str, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator of random numbers that depends on every part of a key, and on nothing else.
+
+    >>> [int(torch.randint(100, (), generator=generator(0, step, "pair"))) for step in (1, 2, 1)]
+    [70, 36, 70]
+    """
+    digest = blake2b("/".join(map(str, key)).encode(), digest_size=8).digest()
+    return torch.Generator(device).manual_seed(int.from_bytes(digest, "big") >> 1)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Which two images make sample `index` of step `step`: any two of `images`, or one of `given` in either order."""
+
+    seed: int
+    images: tuple[int, ...]
+    given: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, dataset: Dataset, seed: int) -> "Pairs":
+        """The pairs of a set of prepared images."""
+        return cls(seed, dataset.train, dataset.train_pairs)
+
+    def draw(self, step: int, index: int) -> tuple[int, int]:
+        """The images a and b, by number."""
+        source = generator(self.seed, step, index, "pair")
+        if self.given:
+            pair = self.given[int(torch.randint(len(self.given), (), generator=source))]
+            return pair if torch.rand((), generator=source) < 0.5 else (pair[1], pair[0])
+        first = int(torch.randint(len(self.images), (), generator=source))
+        other = int(torch.randint(len(self.images) - 1, (), generator=source))
+        return self.images[first], self.images[other + (other >= first)]
+
+
+def owned(batch_size: int, rank: int, processes: int) -> range:
+    """The samples of a batch that one of several processes computes."""
+    if batch_size % processes:
+        raise ValueError(f"a batch of {batch_size} cannot be shared by {processes} processes: make batch_size a multiple of them")
+    share = batch_size // processes
+    return range(rank * share, (rank + 1) * share)
+
+
+def points(shape: Sequence[int], seed: int, step: int, device: torch.device) -> Float[Tensor, "1 d n"]:
+    """The penalty's points of a step: one at random in every cell of 2^D voxels, so voxels / 2^D of them, spread evenly.
+
+    Each is uniform in its cell, so that all together are uniform in the unit cube, as the paper's are. On a GPU they are drawn
+    there: the numbers differ from a CPU's.
+    """
+    cells = [max(n // 2, 1) for n in shape]
+    corners = torch.meshgrid(*[torch.arange(n, device=device, dtype=torch.float32) for n in cells], indexing="ij")
+    source = generator(seed, step, "points", device=device)
+    jitter = torch.rand((len(cells), *cells), generator=source, device=device)
+    placed = [(corner + within) / n for corner, within, n in zip(corners, jitter, cells, strict=True)]
+    return torch.stack(placed).flatten(1)[None]

@@ -1,0 +1,147 @@
+"""From scans to what training reads: one folder, made once. The only part of training that opens medical image files."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradicon.training.config import DataConfig, Recipe
+from gradicon.training.dataset import FILES, FORMAT, IMAGES, LABELS, LANDMARKS, METADATA
+from gradicon.training.files import sha256_of
+from gradicon.training.manifest import Item, read_images, read_pairs
+from gradicon.training.scans import Scan, label_values, read_scan
+
+OnImage = Callable[[int, int, str], None]
+"""Called after every image with its number, how many there are, and its name."""
+
+
+def prepare(
+    manifest: Path,
+    recipe: Recipe,
+    out: Path,
+    *,
+    validation: Path | None = None,
+    overwrite: bool = False,
+    on_image: OnImage | None = None,
+) -> dict[str, Any]:
+    """Read every scan of a list, bring it to the recipe's grid and intensities, and store them all in the folder `out`.
+
+    `manifest` lists images (with `pairs = "inter"`) or pairs ("intra"); `validation` lists pairs. Returns what dataset.json says.
+    """
+    check_replaceable(out, overwrite=overwrite)
+    items, pairs = _listed(manifest, recipe.data, validation)
+    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        part.mkdir(parents=True)
+        metadata = {"format": FORMAT, "data": _plain(recipe.data), **pairs, **_store(part, items, recipe.data, manifest, on_image)}
+        _check_landmarks(metadata)
+        metadata["files"] = {
+            name: {"bytes": (part / name).stat().st_size, "sha256": sha256_of(part / name)}
+            for name in FILES
+            if (part / name).exists()
+        }
+        (part / METADATA).write_text(json.dumps(metadata, indent=1) + "\n", encoding="utf-8")
+        _put_in_place(part, out)
+    except OSError as error:
+        raise OSError(f"{out}: could not be prepared: {error}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return metadata
+
+
+def check_replaceable(out: Path, *, overwrite: bool) -> None:
+    """Refuse a place that is taken; only a folder that was prepared before may be replaced, and only on demand."""
+    if not out.exists():
+        return
+    if not (out / METADATA).is_file():
+        raise FileExistsError(f"{out} exists and is no folder of prepared data: choose another place")
+    if not overwrite:
+        raise FileExistsError(f"{out} exists: choose another place, or say --overwrite")
+
+
+def _put_in_place(part: Path, out: Path) -> None:
+    old = out.with_name(f".{out.name}.{os.getpid()}.old")
+    if out.exists():
+        out.rename(old)
+    part.rename(out)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _listed(manifest: Path, config: DataConfig, validation: Path | None) -> tuple[list[Item], dict[str, Any]]:
+    """Every image once, and the pairs by its number."""
+    judged = [] if validation is None else read_pairs(validation)
+    if config.pairs == "inter":
+        given, trained = read_images(manifest), []
+    else:
+        given, trained = [], read_pairs(manifest)
+    items = list(dict.fromkeys([*given, *(item for pair in (*trained, *judged) for item in pair)]))
+    number = {item: i for i, item in enumerate(items)}
+    for item in items:
+        if item.mask is not None and not config.mask_outside:
+            raise ValueError(
+                f"{item.image}: has a mask, but the recipe says mask_outside = false: take the column out, or change it"
+            )
+    return items, {
+        "train": sorted({number[item] for item in given}),
+        "train_pairs": [[number[moving], number[fixed]] for moving, fixed in trained],
+        "validation_pairs": [[number[moving], number[fixed]] for moving, fixed in judged],
+    }
+
+
+def _store(part: Path, items: Sequence[Item], config: DataConfig, manifest: Path, on_image: OnImage | None) -> dict[str, Any]:
+    """Write the arrays, image by image, and say what they hold."""
+    values = label_values([item.labels for item in items if item.labels is not None])
+    grid = (len(items), *config.shape)
+    images = np.lib.format.open_memmap(part / IMAGES, mode="w+", dtype=np.float16, shape=grid)
+    labels = None
+    if values:
+        kind = np.uint8 if len(values) <= 256 else np.uint16
+        labels = np.lib.format.open_memmap(part / LABELS, mode="w+", dtype=kind, shape=grid)
+    described: list[dict[str, Any]] = []
+    points: list[list[list[float]] | None] = []
+    for number, item in enumerate(items):
+        scan = read_scan(item, config, values)
+        images[number] = scan.image
+        if labels is not None and scan.labels is not None:
+            labels[number] = scan.labels
+        points.append(None if scan.landmarks is None else scan.landmarks.tolist())
+        described.append(_described(item, scan, manifest))
+        if on_image is not None:
+            on_image(number + 1, len(items), described[-1]["name"])
+    images.flush()
+    if labels is not None:
+        labels.flush()
+    if any(p is not None for p in points):
+        (part / LANDMARKS).write_text(json.dumps(points) + "\n", encoding="utf-8")
+    return {"images": described, "labels": {str(value): i for i, value in enumerate(values)}}
+
+
+def _described(item: Item, scan: Scan, manifest: Path) -> dict[str, Any]:
+    folder = manifest.parent
+    name = item.image.relative_to(folder) if item.image.is_relative_to(folder) else item.image
+    return {
+        "name": name.as_posix(),
+        "sha256": sha256_of(item.image),
+        "modality": scan.modality,
+        "labels": scan.labels is not None,
+        "landmarks": 0 if scan.landmarks is None else len(scan.landmarks),
+        "index_to_mm": scan.space.index_to_mm.tolist(),
+    }
+
+
+def _check_landmarks(metadata: dict[str, Any]) -> None:
+    images = metadata["images"]
+    for a, b in (*metadata["train_pairs"], *metadata["validation_pairs"]):
+        counts = images[a]["landmarks"], images[b]["landmarks"]
+        if all(counts) and counts[0] != counts[1]:
+            names = f"{images[a]['name']} and {images[b]['name']}"
+            raise ValueError(f"{names}: {counts[0]} and {counts[1]} landmarks, but rows must correspond")
+
+
+def _plain(config: DataConfig) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(config).items()}

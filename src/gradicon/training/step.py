@@ -1,0 +1,104 @@
+"""One step's loss, as a module: both network calls are inside, so that one call is what processes share and graphs capture."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gradicon.core.jacobian import fold_percentage
+from gradicon.core.network import Displace, RegistrationNetwork
+from gradicon.core.objective import Penalty, bending_energy, diffusion, gradient_inconsistency, inconsistency, objective
+from gradicon.core.sampling import sample
+from gradicon.core.similarity import SIMILARITIES, Similarity, lncc, squared_lncc
+from gradicon.core.transform import Transform
+from gradicon.training.batches import Inputs
+from gradicon.training.config import LossConfig
+
+Scalars = dict[str, Tensor]
+"""Of a step, detached and on the device: loss, similarity, penalty, and what else was measured."""
+
+
+class TrainingStep(nn.Module):
+    """The recipe's loss of a network on a batch.
+
+    Args:
+        network: Phi; its weights are what is trained.
+        loss: the recipe's choice of terms.
+        label_count: labels without the background, for soft Dice.
+    """
+
+    def __init__(self, network: RegistrationNetwork, loss: LossConfig, *, label_count: int = 0) -> None:
+        super().__init__()
+        self.network, self.loss, self.label_count = network, loss, label_count
+        self._similarity = similarity_of(loss)
+        for module in network.modules():
+            if isinstance(module, Displace):
+                module.refuse_non_finite = False  # prepared images are finite, and the trainer watches the loss
+
+    def forward(self, inputs: Inputs, *, folds: bool = False) -> tuple[Tensor, Scalars]:
+        """The loss to differentiate, and its parts. Folds cost time, so they are counted on demand."""
+        penalty, shape = penalty_of(self.loss, inputs.a.shape[2:]), inputs.a.shape[2:]
+        found = objective(
+            self.network,
+            inputs.a,
+            inputs.b,
+            inputs.x,
+            similarity=self._similarity,
+            weight=self.loss.penalty_weight,
+            penalty=penalty,
+        )
+        loss, scalars = found.loss, {"similarity": found.similarity.detach(), "penalty": found.penalty.detach()}
+        if inputs.labels_a is not None and inputs.labels_b is not None:
+            a, b = (one_hot(labels, self.label_count) for labels in (inputs.labels_a, inputs.labels_b))
+            unlike = (label_loss(found.phi_ab, a, b) + label_loss(found.phi_ba, b, a)) / 2
+            loss, scalars["labels"] = loss + self.loss.label_weight * unlike, unlike.detach()
+        if inputs.landmarks_a is not None and inputs.landmarks_b is not None:
+            far = landmark_loss(found.phi_ab, inputs.landmarks_b, inputs.landmarks_a, shape)
+            far = (far + landmark_loss(found.phi_ba, inputs.landmarks_a, inputs.landmarks_b, shape)) / 2
+            loss, scalars["landmarks"] = loss + self.loss.landmark_weight * far, far.detach()
+        if folds:
+            with torch.no_grad():
+                scalars["folds"] = fold_percentage(found.phi_ab, shape).mean().float()
+        return loss, {"loss": loss.detach(), **scalars}
+
+
+def similarity_of(loss: LossConfig) -> Similarity:
+    """The measure by name, with the recipe's window where it has one."""
+    measure = SIMILARITIES[loss.similarity]
+    return partial(measure, sigma=loss.sigma) if measure in (lncc, squared_lncc) else measure
+
+
+def penalty_of(loss: LossConfig, shape: Sequence[int]) -> Penalty:
+    """The regularizer by name. Those of a single map are taken of both maps and added."""
+    match loss.regularizer:
+        case "gradicon":
+            return gradient_inconsistency
+        case "icon":
+            return inconsistency
+        case "diffusion":
+            return lambda ab, ba, _: diffusion(ab, shape) + diffusion(ba, shape)
+        case "bending":
+            return lambda ab, ba, _: bending_energy(ab, shape) + bending_energy(ba, shape)
+
+
+def one_hot(labels: Tensor, count: int) -> Float[Tensor, "b k *s"]:
+    """Label maps (B, *S) as one image of 0 and 1 for each label but the background."""
+    return F.one_hot(labels.long(), count + 1)[..., 1:].movedim(-1, 1).float()
+
+
+def label_loss(phi: Transform, moving: Float[Tensor, "b k *s"], fixed: Float[Tensor, "b k *s"]) -> Tensor:
+    """1 - soft Dice of moving o phi and fixed: the mean over the pairs and the labels that either image has."""
+    warped = sample(moving, phi.on_grid(fixed.shape[2:]))
+    both, sizes = (2 * warped * fixed).flatten(2).sum(-1), (warped + fixed).flatten(2).sum(-1)
+    present = (sizes > 0).float()
+    unlike = (1 - both / sizes.clamp_min(1e-6)) * present
+    return (unlike.sum(1) / present.sum(1).clamp_min(1)).mean()
+
+
+def landmark_loss(phi: Transform, fixed: Float[Tensor, "b d p"], moving: Float[Tensor, "b d p"], shape: Sequence[int]) -> Tensor:
+    """The mean squared distance of phi(fixed landmarks) from the moving ones, in voxels of the grid: phi maps fixed to moving."""
+    off = phi(fixed) - moving
+    return torch.stack([(off[:, axis] * (n - 1)) ** 2 for axis, n in enumerate(shape)]).sum(0).mean()

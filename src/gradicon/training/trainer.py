@@ -1,0 +1,126 @@
+"""Train a network by a recipe on prepared images, and go on with a run that stopped."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import gradicon
+from gradicon.training.batches import check_loss_has_data
+from gradicon.training.config import Recipe
+from gradicon.training.dataset import Dataset
+from gradicon.training.files import write_whole
+from gradicon.training.loop import Loop
+from gradicon.training.pairs import owned
+from gradicon.training.processes import Machine, is_first_process, launched
+from gradicon.training.recipe import read_recipe
+from gradicon.training.runlog import OnLog, RunLog
+from gradicon.training.state import LAST, RECIPE, Checkpoint, read_checkpoint, remove_leftovers
+from gradicon.training.stopping import stopping
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: `stopped` is empty if it is done, else "time" or "interrupted"."""
+
+    step: int
+    steps: int
+    stopped: str
+    best: float | None
+    minutes: float
+
+
+def train(
+    recipe: Recipe,
+    data: Path,
+    run: Path,
+    *,
+    machine: Machine | None = None,
+    max_minutes: float | None = None,
+    command: str = "",
+    on_log: OnLog | None = None,
+) -> Outcome:
+    """Both stages, from the beginning, in a new folder `run`. `max_minutes` stops it cleanly; `resume` goes on."""
+    machine = machine or Machine()
+    if is_first_process():
+        _check(recipe, data, machine)
+        _make_folder(run, recipe)
+    return _run(recipe, data, run, None, machine, max_minutes, command, on_log)
+
+
+def resume(
+    run: Path,
+    *,
+    data: Path | None = None,
+    machine: Machine | None = None,
+    max_minutes: float | None = None,
+    command: str = "",
+    on_log: OnLog | None = None,
+) -> Outcome:
+    """Go on from RUN/last.ckpt, as if the run had never stopped. `data` is for prepared images that were moved."""
+    machine = machine or Machine()
+    checkpoint, recipe = read_checkpoint(run), read_recipe(run / RECIPE)
+    if _hash(recipe) != checkpoint.recipe:
+        raise ValueError(f"{run / RECIPE} has changed since the run began: put it back, or start a new run with it")
+    data = data or Path(checkpoint.data)
+    if is_first_process():
+        if _check(recipe, data, machine).sha256 != checkpoint.dataset:
+            raise ValueError(
+                f"{data}: not the prepared data that {run} was started with: start a new run, or find them with --data"
+            )
+        remove_leftovers(run)
+    return _run(recipe, data, run, checkpoint, machine, max_minutes, command, on_log)
+
+
+def _run(
+    recipe: Recipe,
+    data: Path,
+    run: Path,
+    checkpoint: Checkpoint | None,
+    machine: Machine,
+    max_minutes: float | None,
+    command: str,
+    on_log: OnLog | None,
+) -> Outcome:
+    with stopping(max_minutes) as stop:
+        fabric = launched(machine)
+        dataset = Dataset.open(data, verify=False)  # the first process has compared every byte
+        loop = Loop(fabric, recipe, dataset, run, checkpoint, _provenance(recipe, dataset, command))
+        log = RunLog(run, after=loop.step, on_log=on_log) if fabric.is_global_zero else None
+        try:
+            reason = loop.run(log, stop)
+        finally:
+            if log is not None:
+                log.close()
+    return Outcome(loop.step, recipe.training.steps, reason, loop.best, loop.seconds / 60)
+
+
+def _check(recipe: Recipe, data: Path, machine: Machine) -> Dataset:
+    """Find what can be wrong before the slow part begins."""
+    owned(recipe.training.batch_size, 0, machine.processes)
+    dataset = Dataset.open(data)
+    dataset.check_recipe(recipe.data)
+    check_loss_has_data(recipe, dataset)
+    return dataset
+
+
+def _make_folder(run: Path, recipe: Recipe) -> None:
+    if (run / LAST).exists():
+        raise FileExistsError(f"{run} holds a run: go on with it by --resume {run}, or choose another folder")
+    if run.exists() and not (run.is_dir() and ((run / RECIPE).exists() or not any(run.iterdir()))):
+        raise FileExistsError(f"{run} exists and is no folder of a run: choose another place")
+    run.mkdir(parents=True, exist_ok=True)
+    write_whole(run / RECIPE, lambda file: file.write(recipe.text.encode()), advice="make room, and start again")
+
+
+def _provenance(recipe: Recipe, dataset: Dataset, command: str) -> dict[str, str]:
+    return {
+        "command": command,
+        "gradicon": gradicon.__version__,
+        "recipe": recipe.text,
+        "recipe sha256": _hash(recipe),
+        "dataset sha256": dataset.sha256,
+    }
+
+
+def _hash(recipe: Recipe) -> str:
+    return sha256(recipe.text.encode()).hexdigest()

@@ -1,0 +1,254 @@
+"""Whole runs, small ones."""
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gradicon.core.sampling import unit_grid
+from gradicon.models import load, read_header
+from gradicon.training.batches import Inputs
+from gradicon.training.dataset import Dataset
+from gradicon.training.execute import EagerExecutor
+from gradicon.training.loop import NonFiniteLossError
+from gradicon.training.pairs import Pairs
+from gradicon.training.prepare import prepare
+from gradicon.training.processes import Machine
+from gradicon.training.runlog import Report
+from gradicon.training.state import read_checkpoint
+from gradicon.training.step import Scalars
+from gradicon.training.trainer import resume, train
+from training.scans_on_disk import prepared, recipe_of, scans, weights, write_image
+
+CPU = Machine("cpu")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepared(tmp_path_factory.mktemp("scans"))
+
+
+@pytest.fixture(scope="module")
+def done(data: Path) -> Path:
+    """A run that never stopped."""
+    outcome = train(recipe_of(), data, data.parent / "done", machine=CPU, command="the command")
+    assert (outcome.step, outcome.steps, outcome.stopped) == (7, 7, "")
+    return data.parent / "done"
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_both_stages_leave_what_they_should(done: Path, data: Path):
+    names = {
+        "recipe.toml",
+        "last.ckpt",
+        "metrics.jsonl",
+        "tensorboard",
+        "stage1.safetensors",
+        "best.safetensors",
+        "model.safetensors",
+    }
+    assert {path.name for path in done.iterdir()} == names
+    assert [line["stage"] for line in lines(done)] == [1, 1, 1, 1, 2, 2, 2]
+    assert {"loss", "similarity", "penalty", "folds"} <= set(lines(done)[0])
+    judged = [line["step"] for line in lines(done) if "validation_dice" in line]
+    assert judged == [3, 4, 6, 7]
+    assert lines(done)[2]["validation_landmark_error_mm"] > 0
+    header = read_header(done / "model.safetensors")
+    assert header.config.stage == 2
+    assert header.provenance["command"] == "the command"
+    assert header.provenance["recipe"] == (done / "recipe.toml").read_text()
+    assert header.provenance["dataset sha256"] == Dataset.open(data).sha256
+    assert read_header(done / "stage1.safetensors").config.stage == 1
+
+
+def test_stage2_starts_from_the_weights_of_stage1(data: Path, tmp_path: Path):
+    recipe = recipe_of(("learning_rate = 0.005", "learning_rate = 1e-12"))
+    train(recipe, data, tmp_path / "run", machine=CPU)
+    before, after = weights(tmp_path / "run/stage1.safetensors"), weights(tmp_path / "run/model.safetensors")
+    for name, value in before.items():
+        if "running" not in name and "num_batches" not in name:
+            torch.testing.assert_close(after[name.replace("net.", "net.first.", 1)], value, atol=1e-9, rtol=0)
+    a, b = (torch.rand(1, 1, 24, 16) for _ in range(2))
+    assert set(after) > {name.replace("net.", "net.first.", 1) for name in before}
+    assert load(tmp_path / "run/model.safetensors")(a, b).on_grid((24, 16)).shape == (1, 2, 24, 16)
+
+
+def test_the_same_run_twice_is_the_same_bit_for_bit(done: Path, data: Path, tmp_path: Path):
+    torch.manual_seed(99)  # nothing global matters
+    train(recipe_of(), data, tmp_path / "run", machine=CPU)
+    assert (tmp_path / "run/metrics.jsonl").read_bytes() == (done / "metrics.jsonl").read_bytes()
+    other = recipe_of(("batch_size = 2", "batch_size = 2\nseed = 1"))
+    train(other, data, tmp_path / "other", machine=CPU)
+    assert lines(tmp_path / "other")[0]["similarity"] != lines(done)[0]["similarity"]
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 5])
+def test_a_run_that_stops_and_goes_on_is_the_same_bit_for_bit(done: Path, data: Path, tmp_path: Path, stop_after: int):
+    """Any step will do: within Stage1, at its end, and within Stage2; checkpoints are due every third step."""
+
+    def fail(report: Report) -> None:
+        if report.step > stop_after:
+            raise KeyError("killed")
+
+    run = tmp_path / "run"
+    with pytest.raises(KeyError):
+        train(recipe_of(), data, run, machine=CPU, on_log=fail)
+    (run / "last.ckpt.123.part").write_bytes(b"half a checkpoint")
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": ')
+    assert resume(run, machine=CPU).stopped == ""
+    assert (run / "metrics.jsonl").read_bytes() == (done / "metrics.jsonl").read_bytes()
+    for name in ("stage1", "best", "model"):
+        mine, theirs = weights(run / f"{name}.safetensors"), weights(done / f"{name}.safetensors")
+        assert all(torch.equal(mine[key], value) for key, value in theirs.items())
+    assert not list(run.glob("*.part"))
+
+
+def test_learning_happens(tmp_path: Path):
+    """Discs of two sizes in several places: the loss falls by half, on a pair that is judged alone too, without folds."""
+    manifest = scans(tmp_path)
+    x = unit_grid((24, 16), like=torch.zeros(()))[0].numpy()
+    for i in range(4):
+        distance = np.hypot(x[0] - (0.44, 0.56)[i % 2], x[1] - (0.45, 0.55)[i // 2])
+        write_image(tmp_path / f"i{i}.nii.gz", (1 / (1 + np.exp(40 * (distance - 0.24 - 0.03 * i)))).astype(np.float32))
+    often = [(f"{name}_every = {n}", f"{name}_every = 5") for name, n in (("log", 1), ("checkpoint", 3), ("validate", 3))]
+    longer = [("stage1_steps = 4", "stage1_steps = 60"), ("stage2_steps = 3", "stage2_steps = 20"), ("augment = true", "")]
+    recipe = recipe_of(*often, *longer, ("sigma = 2", 'similarity = "mse"'), ("_rate = 0.005", "_rate = 0.002"))
+    prepare(manifest, recipe, tmp_path / "data", validation=tmp_path / "pairs.csv")
+    train(recipe, tmp_path / "data", tmp_path / "run", machine=CPU)
+    told = lines(tmp_path / "run")
+    losses = [line["loss"] for line in told]
+    assert sum(losses[-4:]) < 0.5 * sum(losses[:4])
+    assert told[-1]["validation_similarity"] < 0.5 * told[0]["validation_similarity"]
+    assert told[-1]["validation_folds"] == 0
+
+
+def test_labels_and_landmarks_in_training(data: Path, tmp_path: Path):
+    recipe = recipe_of(("sigma = 2", "sigma = 2\nlabel_weight = 1\nlandmark_weight = 0.01"))
+    train(recipe, data, tmp_path / "run", machine=CPU)
+    assert {"labels", "landmarks"} <= set(lines(tmp_path / "run")[0])
+
+
+def test_three_dimensions(tmp_path: Path):
+    manifest = scans(tmp_path, 2, (16, 12, 14))
+    recipe = recipe_of(("shape = [24, 16]", "shape = [12, 14, 12]"), ("sigma = 2", "sigma = 2\nlabel_weight = 1"))
+    prepare(manifest, recipe, tmp_path / "data", validation=tmp_path / "pairs.csv")
+    train(recipe, tmp_path / "data", tmp_path / "run", machine=CPU)
+    assert [line["stage"] for line in lines(tmp_path / "run")] == [1, 1, 1, 1, 2, 2, 2]
+    assert load(tmp_path / "run/model.safetensors").config.dimension == 3
+
+
+def test_without_tensorboard_it_says_so_and_goes_on(
+    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    train(recipe_of(), data, tmp_path / "run", machine=CPU)
+    assert [record.message for record in caplog.records] == ["tensorboard is not installed: curves are in metrics.jsonl only"]
+    assert (tmp_path / "run/metrics.jsonl").read_bytes() == (done / "metrics.jsonl").read_bytes()
+
+
+def test_bfloat16_gives_nearly_the_same_first_loss(done: Path, data: Path, tmp_path: Path):
+    recipe = recipe_of(("batch_size = 2", 'batch_size = 2\nprecision = "bf16-mixed"'))
+    train(recipe, data, tmp_path / "run", machine=CPU)
+    half, full = lines(tmp_path / "run"), lines(done)
+    assert half[0]["loss"] == pytest.approx(full[0]["loss"], rel=1e-3)
+    assert half[3]["loss"] == pytest.approx(full[3]["loss"], rel=0.05)
+    assert half[3]["loss"] != full[3]["loss"]
+
+
+def test_time_is_up(done: Path, data: Path, tmp_path: Path):
+    outcome = train(recipe_of(), data, tmp_path / "run", machine=CPU, max_minutes=0)
+    assert (outcome.step, outcome.stopped) == (1, "time")
+    assert not (tmp_path / "run/model.safetensors").exists()
+    assert resume(tmp_path / "run", machine=CPU).stopped == ""
+    assert (tmp_path / "run/metrics.jsonl").read_bytes() == (done / "metrics.jsonl").read_bytes()
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_overwrites_nothing(data: Path, tmp_path: Path):
+    recipe = recipe_of(("learning_rate = 0.005", "learning_rate = 1e30"), ("checkpoint_every = 3", "checkpoint_every = 1"))
+    run = tmp_path / "run"
+    with pytest.raises(NonFiniteLossError) as error:
+        train(recipe, data, run, machine=CPU)
+    prepared_data = Dataset.open(data)
+    first = int(str(error.value).split()[1].strip(":"))
+    for index in (0, 1):
+        a, b = Pairs.of(prepared_data, 0).draw(first, index)
+        assert f"{prepared_data.names[a]} and {prepared_data.names[b]}" in str(error.value)
+    assert "\n" not in str(error.value)
+    kept = read_checkpoint(run)
+    assert kept.step < first
+    assert all(torch.isfinite(value).all() for value in kept.model.values())
+
+
+@pytest.mark.parametrize(("when", "message"), [(6, "step 6: the network is"), (5, "step 6: the loss is")])
+def test_weights_that_are_not_finite_are_never_kept(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: int, message: str
+):
+    """The loss of a step may be finite, and the gradient not. A checkpoint that is due finds it, or else the next loss does."""
+    plain = EagerExecutor.run_step
+
+    def planted(self: EagerExecutor, step: int, inputs: Inputs, *, folds: bool = False) -> Scalars:
+        scalars = plain(self, step, inputs, folds=folds)
+        if step == when:
+            next(self._module.parameters()).data.view(-1)[0] = torch.nan
+        return scalars
+
+    monkeypatch.setattr(EagerExecutor, "run_step", planted)
+    never = ("validate_every = 3", "validate_every = 1000")
+    with pytest.raises(NonFiniteLossError, match=f"{message} not finite after"):
+        train(recipe_of(never), data, tmp_path / "run", machine=CPU)
+    assert read_checkpoint(tmp_path / "run").step == 4
+
+
+def test_a_run_is_not_started_where_something_is(done: Path, data: Path, tmp_path: Path):
+    with pytest.raises(FileExistsError, match="holds a run: go on with it by --resume"):
+        train(recipe_of(), data, done, machine=CPU)
+    (tmp_path / "precious").write_text("work")
+    with pytest.raises(FileExistsError, match="is no folder of a run"):
+        train(recipe_of(), data, tmp_path, machine=CPU)
+
+
+def test_resume_refuses_what_is_not_the_same(done: Path, data: Path, tmp_path: Path):
+    run = tmp_path / "run"
+    shutil.copytree(done, run)
+    with pytest.raises(ValueError, match="not the prepared data that .* was started with"):
+        resume(run, data=prepared(tmp_path / "other", count=5), machine=CPU)
+    with pytest.raises(FileNotFoundError, match="no prepared data here"):
+        resume(run, data=tmp_path, machine=CPU)
+    with pytest.raises(FileNotFoundError, match="nothing to resume"):
+        resume(tmp_path, machine=CPU)
+    with (run / "recipe.toml").open("a") as file:
+        file.write("# changed\n")
+    with pytest.raises(ValueError, match="recipe.toml has changed since the run began"):
+        resume(run, machine=CPU)
+
+
+def test_a_damaged_checkpoint_is_refused(done: Path, tmp_path: Path):
+    run = tmp_path / "run"
+    shutil.copytree(done, run)
+    content = bytearray((run / "last.ckpt").read_bytes())
+    for damage in (content[: len(content) // 2], content[:-100] + b"x" + content[-99:]):
+        (run / "last.ckpt").write_bytes(damage)
+        with pytest.raises(ValueError, match="last.ckpt: damaged") as error:
+            resume(run, machine=CPU)
+        assert "\n" not in str(error.value)
+    (run / "last.ckpt").write_bytes(b"something else")
+    with pytest.raises(ValueError, match="not a checkpoint of a run"):
+        resume(run, machine=CPU)
+
+
+def test_what_the_data_lack_is_said_before_training(data: Path, tmp_path: Path):
+    with pytest.raises(ValueError, match="a batch of 2 cannot be shared by 3 processes"):
+        train(recipe_of(), data, tmp_path / "run", machine=replace(CPU, devices=3))
+    with pytest.raises(ValueError, match=r"prepared with shape = \[24, 16\], but the recipe says \[24, 24\]"):
+        train(recipe_of(("[24, 16]", "[24, 24]")), data, tmp_path / "run", machine=CPU)
+    assert not (tmp_path / "run").exists()
