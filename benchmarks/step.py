@@ -1,36 +1,50 @@
-"""The cost of one training step and of one inference, against image size, for the paper's networks. Prints JSON.
+"""One training step, and one inference, of the paper's networks: plain, and as `gradicon train` runs them. Prints JSON.
 
-    python benchmarks/step.py                                   on this machine's GPU, or its CPU if it has none
-    python benchmarks/step.py --device cpu --shapes 64x64x64 --stages 2 --repeats 3
+    python benchmarks/step.py                                                      this machine, small volumes
+    python benchmarks/step.py --device cuda --shapes 175x175x175 --batches 1 4 --repeats 20
 
-A training step is the objective with LNCC (sigma 5) and the paper's number of random points, its gradient, and one step of Adam, at
-batch 1 on random images. An inference is the map of one pair on its grid. Times are medians in milliseconds, after warm-up.
+A step is both directions, LNCC (sigma 5) + 1.5 GradICON on voxels / 8 random points, backward, Adam; on random images. Plain is
+torch's own operations in float32, one by one; fast is what training uses: on a GPU fused kernels, bfloat16 features and a captured
+graph. An inference is the map of one pair on its grid. Times are medians in milliseconds, after warm-up; memory is the peak of what
+tensors take.
 """
 
 import argparse
+import gc
 import json
 import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import date
+from itertools import product
 from typing import Any
 
 import torch
 
-from gradicon import ModelConfig, build, lncc, objective
+from gradicon import ModelConfig, build
+from gradicon.core.acceleration import plain
+from gradicon.core.capture import captured
 from gradicon.models import Model
+from gradicon.training.batches import Inputs
+from gradicon.training.config import LossConfig
+from gradicon.training.execute import EagerExecutor
+from gradicon.training.graphs import GraphedExecutor
+from gradicon.training.pairs import points
+from gradicon.training.stages import adam, use_bfloat16
+from gradicon.training.step import TrainingStep
 
 Shape = tuple[int, ...]
 
 
 def measure(work: Callable[[], object], device: torch.device, warmup: int, repeats: int) -> dict[str, float]:
     """Median milliseconds of `work`, the spread, and on a GPU the peak memory in GB."""
-    for _ in range(warmup):
-        work()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
+    for _ in range(warmup):
+        work()
     times: list[float] = []
     for _ in range(repeats):
         _wait(device)
@@ -44,44 +58,62 @@ def measure(work: Callable[[], object], device: torch.device, warmup: int, repea
     return {name: round(value, 3) for name, value in result.items()}
 
 
-def training_step(model: Model, shape: Shape, device: torch.device) -> Callable[[], object]:
-    """One step of the paper's protocol on a fixed random pair."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-5)
-    a, b = torch.rand(2, 1, 1, *shape, device=device)
-    count = a.numel() // 2 ** len(shape)
+def training_step(model: Model, shape: Shape, batch: int, device: torch.device, *, fast: bool) -> Callable[[], object]:
+    """One step of the paper's protocol on fixed random pairs."""
+    if fast:
+        use_bfloat16(model, device) if device.type == "cuda" else None
+        optimizer = adam(model, 5e-5)
+    else:
+        optimizer = torch.optim.Adam(model.parameters(), lr=5e-5)
+    eager = EagerExecutor(TrainingStep(model, LossConfig()), optimizer, torch.Tensor.backward)
+    executor = GraphedExecutor(eager) if fast and device.type == "cuda" else eager
+    a, b = torch.rand(2, batch, 1, *shape, device=device)
+    numbers = iter(range(10**9))
 
     def step() -> None:
-        x = torch.rand(1, len(shape), count, device=device)
-        optimizer.zero_grad(set_to_none=True)
-        objective(model, a, b, x, similarity=lncc).loss.backward()
-        optimizer.step()
+        number = next(numbers)
+        executor.run_step(number, Inputs(a, b, points(shape, 0, number, device)))
 
     return step
 
 
-def inference(model: Model, shape: Shape, device: torch.device) -> Callable[[], object]:
+def inference(model: Model, shape: Shape, device: torch.device, *, fast: bool) -> Callable[[], object]:
     """One pair to one map, without gradients."""
     a, b = torch.rand(2, 1, 1, *shape, device=device)
+    if fast and device.type == "cuda":
+        replay = captured(model, a)
+        return lambda: replay(a, b)
 
     @torch.no_grad()
     def infer() -> None:
-        model(a, b).on_grid(shape)
+        model(a, b).materialise(shape)
 
     return infer
 
 
-def run(device: torch.device, shapes: list[Shape], stages: list[int], warmup: int, repeats: int) -> dict[str, Any]:
-    """Every stage at every shape."""
+def row(stage: int, shape: Shape, batch: int, device: torch.device, warmup: int, repeats: int, *, fast: bool) -> dict[str, Any]:
+    """One network, one size, one way."""
+    torch.manual_seed(0)
+    model = build(ModelConfig(stage=stage, dimension=len(shape))).to(device).train()
+    found: dict[str, Any] = {"stage": stage, "shape": list(shape), "batch": batch, "path": "fast" if fast else "plain"}
+    with nullcontext() if fast else plain():
+        found["training_step"] = measure(training_step(model, shape, batch, device, fast=fast), device, warmup, repeats)
+        if batch == 1:
+            found["inference"] = measure(inference(model.eval(), shape, device, fast=fast), device, warmup, repeats)
+    print(f"{found}", file=sys.stderr, flush=True)
+    return found
+
+
+def run(
+    device: torch.device, shapes: list[Shape], stages: list[int], batches: list[int], warmup: int, repeats: int
+) -> dict[str, Any]:
+    """Every stage at every shape and batch, plain and fast, one after the other."""
     rows: list[dict[str, Any]] = []
-    for stage in stages:
-        for shape in shapes:
-            torch.manual_seed(0)
-            model = build(ModelConfig(stage=stage, dimension=len(shape))).to(device)
-            row: dict[str, Any] = {"stage": stage, "shape": list(shape)}
-            row["training_step"] = measure(training_step(model.train(), shape, device), device, warmup, repeats)
-            row["inference"] = measure(inference(model.eval(), shape, device), device, warmup, repeats)
-            rows.append(row)
-            print(f"stage {stage} {shape}: {row['training_step']} {row['inference']}", file=sys.stderr, flush=True)
+    for stage, shape, batch, fast in product(stages, shapes, batches, (False, True)):
+        rows.append(row(stage, shape, batch, device, warmup, repeats, fast=fast))
+        gc.collect()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
     name = torch.cuda.get_device_name() if device.type == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
     command = f"python benchmarks/step.py {' '.join(sys.argv[1:])}".strip()
     return {"command": command, "date": date.today().isoformat(), "device": name, "torch": torch.__version__, "rows": rows}
@@ -102,10 +134,12 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--shapes", type=_shape, nargs="+", default=[(35, 51, 35), (64, 64, 64), (96, 96, 96)], metavar="DxHxW")
     parser.add_argument("--stages", type=int, nargs="+", choices=[1, 2], default=[1, 2])
-    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1])
+    parser.add_argument("--warmup", type=int, default=6)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
-    print(json.dumps(run(torch.device(options.device), options.shapes, options.stages, options.warmup, options.repeats), indent=2))
+    chosen = options.shapes, options.stages, options.batches, options.warmup, options.repeats
+    print(json.dumps(run(torch.device(options.device), *chosen), indent=2))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""When the fused kernels for GPUs take over from the plain code, which computes the same and serves as their reference."""
+"""When faster code takes over from the plain code, which computes the same and serves as its reference."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 _MOST_ELEMENTS = 2**31 - 1  # the kernels count in 32 bits
-_wanted: ContextVar[bool] = ContextVar("fused kernels are wanted", default=True)
+_wanted: ContextVar[bool] = ContextVar("faster code is wanted", default=True)
 
 
 @contextmanager
 def plain() -> Generator[None]:
-    """Within this block nothing is fused: what benchmarks and tests compare with."""
+    """Within this block nothing is hurried: what benchmarks and tests compare with."""
     token = _wanted.set(False)
     try:
         yield
@@ -23,9 +23,14 @@ def plain() -> Generator[None]:
         _wanted.reset(token)
 
 
+def is_wanted() -> bool:
+    """Whether faster code may be taken at all: not in a `plain` block, nor while a graph is traced."""
+    return not torch.compiler.is_compiling() and _wanted.get()
+
+
 def kernels_apply(*tensors: Tensor) -> bool:
     """Whether the kernels can take these tensors: on a GPU, with Triton, of a size they can count, and no graph being traced."""
-    if torch.compiler.is_compiling() or not (_wanted.get() and _triton_is_there()):
+    if not (is_wanted() and _triton_is_there()):
         return False
     return all(tensor.is_cuda and tensor.numel() <= _MOST_ELEMENTS for tensor in tensors)
 

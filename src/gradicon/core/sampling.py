@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from gradicon.core.acceleration import kernels_apply
+from gradicon.core.acceleration import is_wanted, kernels_apply
 
 Mode = Literal["bilinear", "nearest", "bicubic"]
 _WORTH_A_THREAD = 4096  # points
@@ -117,7 +117,7 @@ def _grid_sample(image: Tensor, x: Tensor, mode: Mode, padding: Padding) -> Tens
 
 def _goes_by_item(image: Tensor, x: Tensor) -> bool:
     """Whether torch would use one thread of several: in 3-D on a CPU it gives each thread whole items of a batch."""
-    if torch.compiler.is_compiling() or image.device.type != "cpu" or image.ndim != 5:
+    if not is_wanted() or image.device.type != "cpu" or image.ndim != 5:
         return False
     return image.shape[0] < torch.get_num_threads() and x[:, 0].numel() >= _WORTH_A_THREAD
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gradicon.core.acceleration import kernels_apply, plain
+from gradicon.core.acceleration import is_wanted, kernels_apply, plain
 from gradicon.core.sampling import halve, window
 
 _CONV = {2: nn.Conv2d, 3: nn.Conv3d}
@@ -158,7 +158,7 @@ def _check_images(images: Tensor, dimension: int, in_channels: int) -> None:
 
 def _laid_out(x: Tensor) -> Tensor:
     """With channels last in memory where convolutions are faster so: in 3-D on a CPU, where torch then takes oneDNN's, if large."""
-    if x.device.type == "cpu" and x.ndim == 5 and x.dtype == torch.float32 and x[0, 0].numel() >= _LARGE:
+    if x.device.type == "cpu" and x.ndim == 5 and x.dtype == torch.float32 and x[0, 0].numel() >= _LARGE and is_wanted():
         return x.contiguous(memory_format=torch.channels_last_3d)
     return x
 

@@ -23,12 +23,28 @@ class CheckpointError(ValueError):
 
 
 @dataclass(frozen=True)
+class Grid:
+    """The grid that a network was trained on: how many voxels, and of what size, or None where every image was resized to fit."""
+
+    shape: tuple[int, ...]
+    spacing_mm: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
 class Header:
     """What a checkpoint says of itself, readable without loading its weights."""
 
     config: ModelConfig
     sha256: str
     provenance: Mapping[str, str]
+
+    @property
+    def grid(self) -> Grid | None:
+        """The grid of its training, if it says so."""
+        if "data" not in self.provenance:
+            return None
+        data: dict[str, Any] = json.loads(self.provenance["data"])
+        return Grid(tuple(data["shape"]), None if data["crop"] == "fit" else tuple(data["spacing_mm"]))
 
 
 def save(network: Model, path: str | Path, *, provenance: Mapping[str, str] | None = None) -> None:

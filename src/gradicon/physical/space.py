@@ -56,6 +56,15 @@ class Space:
         factors = [max(n - 1, 1) / max(m - 1, 1) for n, m in zip(self.shape, shape, strict=True)]
         return Space(tuple(shape), self.index_to_mm @ np.diag([*factors, 1.0]))
 
+    def centered(self, shape: Sequence[int], spacing_mm: Sequence[float]) -> "Space":
+        """A grid of other voxels, turned the same way, about the same centre."""
+        columns: Matrix = self.index_to_mm[:-1, :-1] / np.array(self.spacing_mm) * np.array(spacing_mm)
+        centre = self.to_mm(np.full((1, len(shape)), 0.5))[0]
+        index_to_mm = np.eye(len(shape) + 1)
+        index_to_mm[:-1, :-1] = columns
+        index_to_mm[:-1, -1] = centre - columns @ ((np.array(shape) - 1) / 2)
+        return Space(tuple(shape), index_to_mm)
+
 
 def _apply(matrix: Matrix, points: Matrix) -> Matrix:
     return points @ matrix[:-1, :-1].T + matrix[:-1, -1]

@@ -4,11 +4,13 @@ from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gradicon.core.sampling import inside, sample, shrink
 from gradicon.core.similarity import mutual_information, ncc
+from gradicon.models import Grid, read_header
 from gradicon.physical.images import Image, as_image, from_sitk, same_grid
 from gradicon.physical.intensity import ct_window, looks_like_ct, mr_quantile
 from gradicon.physical.space import Space
@@ -49,22 +51,42 @@ def prepare(fixed: Image, moving: Image, masks: tuple[Source | None, Source | No
     moving_volume, moving_kind = _scaled(moving, "moving", options.moving_modality)
     if options.mask_outside:
         fixed_volume, moving_volume = _blacked_out(fixed_volume, fixed_mask), _blacked_out(moving_volume, moving_mask)
-    start = initialise(fixed_volume, moving_volume, options.init, ncc if fixed_kind == moving_kind else mutual_information)
-    space = working_space(fixed_volume.space)
+    grid = None if options.model is None else read_header(options.model).grid
+    if grid is not None and options.init == "auto":
+        start = _as_in_training(grid, fixed_volume.space, moving_volume.space)
+    else:
+        start = initialise(fixed_volume, moving_volume, options.init, ncc if fixed_kind == moving_kind else mutual_information)
+    space = working_space(fixed_volume.space) if grid is None else _placed(grid, fixed_volume.space)
+    there = unit_affine(np.eye(len(space.shape) + 1), space, fixed_volume.space).on_grid(space.shape)
     x = unit_affine(start.matrix, space, moving_volume.space).on_grid(space.shape)
-    seen = inside(x)
-    fixed_weight = None if fixed_mask is None or options.mask_outside else shrink(fixed_mask.data, space.shape)
-    if moving_mask is not None and not options.mask_outside:
-        seen = seen * sample(moving_mask.data, x)
     return Prepared(
         space=space,
-        fixed=shrink(fixed_volume.data, space.shape),
-        moving=sample(_matched(moving_volume, space), x),
-        fixed_weight=fixed_weight,
-        moving_weight=None if bool((seen == 1).all()) else seen,
+        fixed=sample(_matched(fixed_volume, space), there) * inside(there),
+        moving=sample(_matched(moving_volume, space), x) * (1 if grid is None else inside(x)),  # in training, zero beyond
+        fixed_weight=_weight(None if options.mask_outside else fixed_mask, there),
+        moving_weight=_weight(None if options.mask_outside else moving_mask, x),
         start=start,
         modalities=(fixed_kind, moving_kind),
     )
+
+
+def _weight(mask: Volume | None, x: Tensor) -> Tensor | None:
+    """What counts in the similarity: what lies inside the image, and inside its mask if there is one. None if all does."""
+    seen = inside(x) if mask is None else inside(x) * sample(mask.data, x)
+    return None if bool((seen == 1).all()) else seen
+
+
+def _placed(grid: Grid, space: Space) -> Space:
+    """A model's grid over an image, as in its training."""
+    return space.resized(grid.shape) if grid.spacing_mm is None else space.centered(grid.shape, grid.spacing_mm)
+
+
+def _as_in_training(grid: Grid, fixed: Space, moving: Space) -> Start:
+    """The start that a model expects: either image on its own grid, and voxel on voxel."""
+    size = " x ".join(map(str, grid.shape))
+    how = "whole images resized to" if grid.spacing_mm is None else "images cut, about their centres, to"
+    matrix = _placed(grid, moving).unit_to_mm @ np.linalg.inv(_placed(grid, fixed).unit_to_mm)
+    return Start(matrix, "model", f"started as the model was trained: {how} {size} voxels")
 
 
 def working_space(space: Space) -> Space:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
 
 import torch
 
@@ -113,10 +112,7 @@ def _fields(
     learning_rate: float,
     on_step: OnStep | None,
 ) -> tuple[DisplacementField, DisplacementField]:
-    steps = (
-        *(options.refine,) * (len(shapes) - 1),
-        ceil(options.refine / (2 if len(shapes) > 1 else 1)),
-    )  # the finest costs the most
+    steps = (options.refine,) * len(shapes)
     settings = FieldSettings(similarity, steps, options.weight, learning_rate, options.seed)
     masks, report = (pair.moving_weight, pair.fixed_weight), _counted(on_step, sum(steps))
     return optimise_fields(pair.moving, pair.fixed, start, shapes, settings, masks=masks, on_step=report)

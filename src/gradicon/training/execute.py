@@ -45,11 +45,15 @@ class EagerExecutor:
         device = next(module.parameters()).device
         self._first_bad = torch.full((), _NEVER, dtype=torch.int64, device=device)
 
-    def run_step(self, step: int, inputs: Inputs, *, folds: bool = False) -> Scalars:
-        """Forward, backward, update; a loss that is not finite is remembered by its step, and on a CPU followed by no update."""
+    def run_step(self, step: int | Tensor, inputs: Inputs, *, folds: bool = False) -> Scalars:
+        """Forward, backward, update; a loss that is not finite is remembered by its step, and on a CPU followed by no update.
+
+        The number of the step may be a tensor on the device, so that a captured step can be replayed as another one.
+        """
         self._optimizer.zero_grad(set_to_none=True)
         loss, scalars = self._module(inputs, folds=folds)
-        self._first_bad = torch.where(torch.isfinite(loss.detach()), self._first_bad, self._first_bad.clamp_max(step))
+        first = torch.where(torch.isfinite(loss.detach()), self._first_bad, self._first_bad.clamp_max(step))
+        self._first_bad.copy_(first)
         if loss.is_cpu and is_bad(int(self._least(self._first_bad))):
             return scalars  # on a CPU, torch's backward of an interpolation at NaN coordinates reads beyond memory
         self._backward(loss)

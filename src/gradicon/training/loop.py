@@ -14,6 +14,7 @@ from gradicon.training.batches import Batches, Shelf
 from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
 from gradicon.training.execute import EagerExecutor, Executor, is_bad
+from gradicon.training.graphs import GraphedExecutor
 from gradicon.training.pairs import Pairs, owned
 from gradicon.training.processes import shared
 from gradicon.training.runlog import Report, RunLog
@@ -95,7 +96,9 @@ class Loop:
         self.model = model.train().to(device)
         self.optimizer = adam(self.model, how.learning_rate)
         module = shared(self.fabric, TrainingStep(self.model, self.recipe.loss, label_count=self.dataset.label_count))
-        self.executor = EagerExecutor(module, self.optimizer, self.fabric.backward, lambda number: self._reduced(number, "min"))
+        eager = EagerExecutor(module, self.optimizer, self.fabric.backward, lambda number: self._reduced(number, "min"))
+        alone_on_gpu = device.type == "cuda" and self.fabric.world_size == 1
+        self.executor = GraphedExecutor(eager) if alone_on_gpu else eager
 
     def _due(self, every: int) -> bool:
         how = self.recipe.training

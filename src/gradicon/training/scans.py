@@ -60,14 +60,7 @@ def label_values(paths: Sequence[Path]) -> list[int]:
 
 
 def _grid(space: Space, config: DataConfig) -> Space:
-    if config.crop == "fit":
-        return space.resized(config.shape)
-    columns = space.index_to_mm[:-1, :-1] / np.array(space.spacing_mm) * np.array(config.spacing_mm)
-    centre = space.to_mm(np.full((1, len(config.shape)), 0.5))[0]
-    index_to_mm = np.eye(len(config.shape) + 1)
-    index_to_mm[:-1, :-1] = columns
-    index_to_mm[:-1, -1] = centre - columns @ ((np.array(config.shape) - 1) / 2)
-    return Space(config.shape, index_to_mm)
+    return space.resized(config.shape) if config.crop == "fit" else space.centered(config.shape, config.spacing_mm)
 
 
 def _smoothed(volume: Volume, grid: Space) -> Tensor:

@@ -3,6 +3,7 @@
 import torch
 
 from gradicon.core.network import Displace
+from gradicon.core.unet import UNet, use_half_precision
 from gradicon.models import Model, build
 from gradicon.models.build import ModelConfig
 from gradicon.models.checkpoint import load_strictly
@@ -35,12 +36,14 @@ def restored_model(recipe: Recipe, checkpoint: Checkpoint, source: str) -> Model
 
 
 def adam(model: Model, learning_rate: float) -> torch.optim.Adam:
-    """The paper's optimizer; on a GPU, in one kernel."""
-    return torch.optim.Adam(model.parameters(), lr=learning_rate, fused=next(model.parameters()).is_cuda)
+    """The paper's optimizer, in one kernel; on a GPU, ready to be captured in a graph."""
+    on_gpu = next(model.parameters()).is_cuda
+    return torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True, capturable=on_gpu)
 
 
 def use_bfloat16(model: Model, device: torch.device) -> None:
-    """Run the dense networks in bfloat16 where it is safe; coordinates, interpolation and losses stay in float32."""
+    """Run the dense networks in bfloat16; coordinates, interpolation and losses stay in float32."""
+    use_half_precision(model)
     for module in model.modules():
-        if isinstance(module, Displace):
+        if isinstance(module, Displace) and not (isinstance(module.dense, UNet) and device.type == "cuda"):
             module.dense.forward = torch.autocast(device.type, torch.bfloat16)(module.dense.forward)

@@ -1,0 +1,51 @@
+"""Networks as captured CUDA graphs: for many pairs of one size, the host launches all kernels with one call."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from gradicon.core.network import RegistrationNetwork, check_pair
+from gradicon.core.transform import DisplacementField
+
+Result = TypeVar("Result")
+
+
+def captured(network: RegistrationNetwork, like: Tensor) -> Callable[[Tensor, Tensor], DisplacementField]:
+    """`network` for images of one shape and device, those of `like`, without gradients: phi on their grid, until the next call.
+
+    The network must be in evaluation mode and stay on its GPU; images must be finite, which is not checked here.
+    """
+    if not like.is_cuda or network.training:
+        raise ValueError("only a network in evaluation mode, on a GPU, can be captured")
+    moving, fixed = torch.zeros_like(like), torch.zeros_like(like)
+
+    @torch.no_grad()
+    def run() -> DisplacementField:
+        return network(moving, fixed).materialise(like.shape[2:])
+
+    for _ in range(2):
+        on_side_stream(run)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        phi = run()
+
+    def replay(a: Tensor, b: Tensor) -> DisplacementField:
+        check_pair(a, b)
+        moving.copy_(a)
+        fixed.copy_(b)
+        graph.replay()
+        return phi
+
+    return replay
+
+
+def on_side_stream(run: Callable[[], Result]) -> Result:
+    """Run as a capture will, not on the default stream: kernels are compiled then, and cuDNN has chosen its own."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        result = run()
+    torch.cuda.current_stream().wait_stream(side)
+    return result
