@@ -1,15 +1,18 @@
 """When faster code takes over from the plain code, which computes the same and serves as its reference."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 _MOST_ELEMENTS = 2**31 - 1  # the kernels count in 32 bits
+Made = TypeVar("Made")
+_made: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("made of weights", default=None)
 _wanted: ContextVar[bool] = ContextVar("faster code is wanted", default=True)
 
 
@@ -33,6 +36,27 @@ def kernels_apply(*tensors: Tensor) -> bool:
     if not (is_wanted() and _triton_is_there()):
         return False
     return all(tensor.is_cuda and tensor.numel() <= _MOST_ELEMENTS for tensor in tensors)
+
+
+@contextmanager
+def weights_held_still() -> Generator[None]:
+    """Within this block no weight changes, so that what is made of one, such as its copy in half precision, is made `once`."""
+    token = _made.set({})
+    try:
+        yield
+    finally:
+        _made.reset(token)
+
+
+def once(weight: Tensor, what: str, make: Callable[[], Made]) -> Made:
+    """What `make` makes of a weight; in a `weights_held_still` block, what it made before."""
+    made = _made.get()
+    if made is None:
+        return make()
+    key = id(weight), what
+    if key not in made:
+        made[key] = make()
+    return made[key]
 
 
 @cache

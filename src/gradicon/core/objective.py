@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gradicon.core.acceleration import weights_held_still
 from gradicon.core.network import RegistrationNetwork
 from gradicon.core.sampling import sample
 from gradicon.core.similarity import Similarity
@@ -97,7 +98,8 @@ def objective(
         penalty: GradICON, or any function of (phi_ab, phi_ba, x).
         mask_a, mask_b: where each image counts in the similarity; where both do, after warping, is averaged over.
     """
-    phi_ab, phi_ba = network(a, b), network(b, a)
+    with weights_held_still():
+        phi_ab, phi_ba = network(a, b), network(b, a)
     forward = dissimilarity(phi_ab, a, b, mask_a, mask_b, similarity)
     backward = dissimilarity(phi_ba, b, a, mask_b, mask_a, similarity)
     unlike, cost = forward + backward, penalty(phi_ab, phi_ba, x)

@@ -14,8 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gradicon.core.acceleration import once
 from gradicon.core.fused import launch
-from gradicon.core.fused.launch import CHANNELS_LAST, Known, Statistics
+from gradicon.core.fused.launch import CHANNELS_LAST
+from gradicon.core.fused.statistics import batch_gradients, batch_statistics
 from gradicon.core.fused.weights import blocked_down, blocked_last, blocked_last_adjoint, blocked_up, in_blocks
 from gradicon.core.sampling import halve
 from gradicon.core.unet import UNet, fit_channels
@@ -30,8 +32,9 @@ def fused_forward(net: UNet, images: Tensor, dtype: torch.dtype = torch.bfloat16
         x = _DownStep.apply(x, conv.weight, conv.bias)
     a = F.leaky_relu(x)
     for up, norm, skip in zip(reversed(net.up[1:]), reversed(net.norm[1:]), reversed(skips), strict=True):
-        a = _step(_UpStep, norm, a, up.weight, up.bias, skip)
-    return _step(_LastStep, net.norm[0], a, net.up[0].weight, net.up[0].bias, images, net.last.weight, net.last.bias)
+        a = _UpStep.apply(norm, norm.weight, norm.bias, a, up.weight, up.bias, skip)
+    up, norm = net.up[0], net.norm[0]
+    return _LastStep.apply(norm, norm.weight, norm.bias, a, up.weight, up.bias, images, net.last.weight, net.last.bias)
 
 
 def can_be_fused(net: UNet) -> bool:
@@ -40,22 +43,11 @@ def can_be_fused(net: UNet) -> bool:
     return net.dimension == 3 and all(c >= 4 and c & (c - 1) == 0 and c <= below for c, below in counts)
 
 
-def _step(step: type[torch.autograd.Function], norm: nn.Module, a: Tensor, *tensors: Tensor) -> Tensor:
-    """One upward step. The running statistics of `norm` are kept as BatchNorm keeps them."""
-    known = None if norm.training else (norm.running_mean, norm.running_var)
-    out, mean, variance, count = step.apply(known, norm.eps, norm.weight, norm.bias, a, *tensors)
-    if norm.training:
-        with torch.no_grad():
-            norm.num_batches_tracked += 1
-            norm.running_mean.lerp_(mean, norm.momentum)
-            norm.running_var.lerp_(variance * (count / (count - 1)), norm.momentum)
-    return out
-
-
 def _first_step(images: Tensor, conv: nn.Module, dtype: torch.dtype) -> Tensor:
     """conv(leaky(x)) + halved x, from blocks of 2 x 2 x 2 voxels: convolutions of stride 2 over two channels are slow."""
     blocks = in_blocks(F.leaky_relu(images)).to(dtype)
-    y = F.conv3d(F.pad(blocks, [1, 0] * 3), blocked_down(conv.weight).to(dtype), conv.bias.to(dtype))
+    weight = once(conv.weight, "blocked", lambda: blocked_down(conv.weight).to(dtype))
+    y = F.conv3d(F.pad(blocks, [1, 0] * 3), weight, conv.bias.to(dtype))
     return (y + fit_channels(halve(images), y.shape[1])).to(dtype).contiguous(memory_format=CHANNELS_LAST)
 
 
@@ -64,8 +56,8 @@ class _DownStep(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        weight = _half(weight, x)
-        y = F.conv3d(F.leaky_relu(x), weight, bias.to(x.dtype), stride=2, padding=1).contiguous(memory_format=CHANNELS_LAST)
+        weight, bias = _half(weight, x), _half(bias, x)
+        y = F.conv3d(F.leaky_relu(x), weight, bias, stride=2, padding=1).contiguous(memory_format=CHANNELS_LAST)
         launch.add_halved(y, x)
         ctx.save_for_backward(x, weight)
         return y
@@ -87,22 +79,25 @@ class _UpStep(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, known: Known, eps: float, gamma: Tensor, beta: Tensor, a: Tensor, weight: Tensor, bias: Tensor, skip: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, int]:
+        ctx: Any, norm: nn.Module, gamma: Tensor, _beta: Tensor, a: Tensor, weight: Tensor, bias: Tensor, skip: Tensor
+    ) -> Tensor:  # fmt: skip
         a, weight = a.contiguous(memory_format=CHANNELS_LAST), _half(weight, a)
-        y = F.conv_transpose3d(a, weight, bias.to(a.dtype), stride=2, padding=1).contiguous(memory_format=CHANNELS_LAST)
-        z, statistics = launch.add_upsampled(y, a, known, eps, blocked=False)
-        out = launch.join(z, skip.contiguous(memory_format=CHANNELS_LAST), *statistics.affine(gamma, beta))
+        y = F.conv_transpose3d(a, weight, _half(bias, a), stride=2, padding=1).contiguous(memory_format=CHANNELS_LAST)
+        z, sums = launch.add_upsampled(y, a, blocked=False)
+        statistics = batch_statistics(norm, sums, z.shape)
+        out = launch.join(z, skip.contiguous(memory_format=CHANNELS_LAST), statistics.scale, statistics.shift)
         ctx.save_for_backward(gamma, a, weight, z, out)
-        return out, *_keep(ctx, statistics)
+        ctx.statistics = statistics
+        return out
 
     @staticmethod
-    def backward(ctx: Any, dout: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
         gamma, a, weight, z, out = ctx.saved_tensors
         dn, dskip, sums = launch.join_backward(dout.contiguous(memory_format=CHANNELS_LAST), out, z, ctx.statistics)
-        dgamma, dbeta, dbias = launch.normalise_backward(dn, z, gamma, ctx.statistics, sums)
+        found = batch_gradients(gamma, ctx.statistics, sums, z.shape)
+        launch.normalise_backward(dn, z, ctx.statistics, found)
         da, dweight = launch.up_backward(dn, a, weight)
-        return None, None, dgamma, dbeta, da, dweight.float(), dbias, dskip
+        return None, found.gamma, found.beta, da, dweight.float(), found.bias, dskip
 
 
 class _LastStep(torch.autograd.Function):
@@ -110,36 +105,42 @@ class _LastStep(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, known: Known, eps: float, gamma: Tensor, beta: Tensor, a: Tensor, weight: Tensor, bias: Tensor,
+        ctx: Any, norm: nn.Module, gamma: Tensor, _beta: Tensor, a: Tensor, weight: Tensor, bias: Tensor,
         images: Tensor, last: Tensor, last_bias: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor, int]:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         a, images = a.contiguous(memory_format=CHANNELS_LAST), images.contiguous()
-        blocks = F.conv3d(a, blocked_up(weight).to(a.dtype), bias.to(a.dtype).repeat(8), padding=1)
-        z, statistics = launch.add_upsampled(blocks.contiguous(memory_format=CHANNELS_LAST), a, known, eps, blocked=True)
-        scale, shift = statistics.affine(gamma, beta)
-        features, pixels = (matrix.to(a.dtype) for matrix in blocked_last(last, gamma.numel()))
-        u = launch.last_forward(z, scale, shift, images, (features, pixels), last_bias)
-        ctx.save_for_backward(gamma, a, _half(weight, a), z, scale, shift, images, last)
-        return u, *_keep(ctx, statistics)
+        blocked = once(weight, "blocked", lambda: blocked_up(weight).to(a.dtype))
+        blocks = F.conv3d(a, blocked, bias.to(a.dtype).repeat(8), padding=1)
+        z, sums = launch.add_upsampled(blocks.contiguous(memory_format=CHANNELS_LAST), a, blocked=True)
+        statistics = batch_statistics(norm, sums, z.shape)
+        forward, adjoint = once(last, "blocked", lambda: _matrices(last, gamma.numel(), a.dtype))
+        ctx.save_for_backward(gamma, a, _half(weight, a), z, images, last, *adjoint)
+        ctx.statistics = statistics
+        return launch.last_forward(z, statistics.scale, statistics.shift, images, forward, last_bias)
 
     @staticmethod
-    def backward(ctx: Any, du: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        gamma, a, weight, z, scale, shift, images, last = ctx.saved_tensors
-        features, pixels = (matrix.to(a.dtype) for matrix in blocked_last_adjoint(last / 10, gamma.numel()))
-        dn, dimages, sums = launch.last_backward(
-            du, z, ctx.statistics, images, (features, pixels), of_images=ctx.needs_input_grad[7]
-        )  # fmt: skip
-        dlast = launch.last_weight_backward(du, z, scale, shift, images, last) / 10
-        dgamma, dbeta, dbias = launch.normalise_backward(dn, z, gamma, ctx.statistics, sums)
+    def backward(ctx: Any, du: Tensor) -> tuple[Tensor | None, ...]:
+        gamma, a, weight, z, images, last, *adjoint = ctx.saved_tensors
+        statistics, of_images = ctx.statistics, ctx.needs_input_grad[6]
+        dn, dimages, sums = launch.last_backward(du, z, statistics, images, (adjoint[0], adjoint[1]), of_images=of_images)
+        dlast = launch.last_weight_backward(du, z, statistics.scale, statistics.shift, images, last) / 10
+        found = batch_gradients(gamma, statistics, sums, z.shape)
+        launch.normalise_backward(dn, z, statistics, found)
         da, dweight = launch.up_backward(dn, a, weight)
-        return None, None, dgamma, dbeta, da, dweight.float(), dbias, dimages, dlast, du.sum([0, 2, 3, 4]) / 10
+        return None, found.gamma, found.beta, da, dweight.float(), found.bias, dimages, dlast, du.sum([0, 2, 3, 4]) / 10
+
+
+def _matrices(last: Tensor, features: int, dtype: torch.dtype) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """The last convolution over blocks, and its adjoint."""
+    forward, adjoint = blocked_last(last, features), blocked_last_adjoint(last / 10, features)
+    return (forward[0].to(dtype), forward[1].to(dtype)), (adjoint[0].to(dtype), adjoint[1].to(dtype))
 
 
 def _half(weight: Tensor, like: Tensor) -> Tensor:
-    return weight.to(like.dtype).contiguous(memory_format=CHANNELS_LAST)
+    """A weight in the precision of the features, laid out like them."""
 
+    def make() -> Tensor:
+        half = weight.to(like.dtype)
+        return half.contiguous(memory_format=CHANNELS_LAST) if half.ndim == 5 else half
 
-def _keep(ctx: Any, statistics: Statistics) -> tuple[Tensor, Tensor, int]:
-    ctx.statistics = statistics
-    ctx.mark_non_differentiable(statistics.mean, statistics.variance)
-    return statistics.mean, statistics.variance, statistics.count
+    return once(weight, "half", make)

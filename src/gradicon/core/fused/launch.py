@@ -1,15 +1,14 @@
-"""How the kernels are called: sizes, buffers, and the statistics of BatchNorm, over all processes where there are several."""
+"""How the kernels are called: their sizes and buffers."""
 
-from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import torch
-import torch.distributed
 import torch.nn.functional as F
 from torch import Tensor
 
 from gradicon.core.fused import kernels, last_kernels
+from gradicon.core.fused.kernels import run
+from gradicon.core.fused.statistics import Gradients, Statistics
 from gradicon.core.fused.weights import ROOM, unblocked_last
 
 CHANNELS_LAST = torch.channels_last_3d
@@ -17,52 +16,17 @@ _RUN = 2048  # coarse voxels whose contributions to a weight's gradient one prog
 _ELEMENTS = 4096  # of features, that one program takes
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """What BatchNorm normalises with, and the number of values it was computed from: 0 where it was known before."""
-
-    mean: Tensor
-    variance: Tensor
-    rstd: Tensor
-    count: int
-
-    def affine(self, gamma: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
-        """Normalisation as z * scale + shift."""
-        scale = gamma * self.rstd
-        return scale, beta - self.mean * scale
-
-
-Known = tuple[Tensor, Tensor] | None
-"""BatchNorm's running mean and variance in evaluation; None while training."""
-
-
-def add_upsampled(y: Tensor, a: Tensor, known: Known, eps: float, *, blocked: bool) -> tuple[Tensor, Statistics]:
-    """y plus the upsampled residual, on the fine grid, and its statistics."""
+def add_upsampled(y: Tensor, a: Tensor, *, blocked: bool) -> tuple[Tensor, Tensor]:
+    """y plus the upsampled residual, on the fine grid, and its sums (P, 2, C) for BatchNorm."""
     channels = y.shape[1] // 8 if blocked else y.shape[1]
     z = _features((a.shape[0], channels, *(2 * n for n in a.shape[2:])), like=a)
-    count, block = z.numel() // channels, max(1024 // channels, 4)
-    programs = _programs(count // 8, block)
+    count, block = a.numel() // a.shape[1], max(1024 // channels, 4)
+    programs = _programs(count, block)
     sums = z.new_empty((programs[0], 2, channels), dtype=torch.float32)
-    run(
-        kernels.add_upsampled,
-        programs,
-        y,
-        a,
-        z,
-        sums,
-        count // 8,
-        *a.shape[2:],
-        C=channels,
-        CA=a.shape[1],
-        BLOCKED=blocked,
-        B=block,
-    )
-    if known is not None:
-        return z, Statistics(known[0], known[1], (known[1] + eps).rsqrt(), 0)
-    total, count = _over_processes(sums.double().sum(0), count)
-    mean = total[0] / count
-    variance = (total[1] / count - mean**2).clamp_min(0).float()
-    return z, Statistics(mean.float(), variance, (variance + eps).rsqrt(), count)
+    run(kernels.add_upsampled, programs,
+        y, a, z, sums, count, *a.shape[2:], C=channels, CA=a.shape[1], BLOCKED=blocked, B=block
+    )  # fmt: skip
+    return z, sums
 
 
 def add_halved(y: Tensor, x: Tensor) -> None:
@@ -108,19 +72,12 @@ def join_backward(dout: Tensor, out: Tensor, z: Tensor, statistics: Statistics) 
     return dn, dskip, sums
 
 
-def normalise_backward(dn: Tensor, z: Tensor, gamma: Tensor, statistics: Statistics, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """dn becomes the gradient before BatchNorm, in place. Returns those of gamma, of beta, and of a bias before BatchNorm."""
-    own = sums.double().sum(0)
-    total, count = (own, 1) if statistics.count == 0 else _over_processes(own, z.numel() // z.shape[1])
-    gain, (m1, m2) = gamma * statistics.rstd, (total / count).float()
-    if statistics.count == 0:
-        m1, m2 = torch.zeros_like(m1), torch.zeros_like(m2)
+def normalise_backward(dn: Tensor, z: Tensor, statistics: Statistics, gradients: Gradients) -> None:
+    """dn, the gradient after BatchNorm, becomes that before it, in place."""
     block = 1024
     run(kernels.normalise_backward, _programs(z.numel(), block),
-        dn, z, statistics.mean, statistics.rstd, gain, m1, m2, z.numel(), C=z.shape[1], B=block
+        dn, z, statistics.mean, statistics.rstd, gradients.gain, gradients.m1, gradients.m2, z.numel(), C=z.shape[1], B=block
     )  # fmt: skip
-    bias = own[0].float() * gain if statistics.count == 0 else torch.zeros_like(gain)  # a shift before BatchNorm changes nothing
-    return own[1].float(), own[0].float(), bias
 
 
 def up_backward(dz: Tensor, a: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,18 +132,6 @@ def last_weight_backward(du: Tensor, z: Tensor, scale: Tensor, shift: Tensor, im
     pixels = z.new_empty((runs, 64 * inputs, ROOM), dtype=torch.float32)
     run(last_kernels.last_weight_images_backward, (runs, inputs), blocks, images, pixels, count, _RUN, *sizes, CI=inputs, B=128)
     return unblocked_last(features.sum(0), pixels.sum(0), weight)
-
-
-def run(kernel: Any, programs: tuple[int, ...], *arguments: Tensor | float, **sizes: int) -> None:
-    """Launch a kernel, which Triton leaves untyped."""
-    kernel[programs](*arguments, **sizes)
-
-
-def _over_processes(total: Tensor, count: int) -> tuple[Tensor, int]:
-    if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
-        torch.distributed.all_reduce(total)
-        return total, count * torch.distributed.get_world_size()
-    return total, count
 
 
 def _with_strides(du: Tensor) -> tuple[Tensor, int, int, int]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gradicon.core.fused import sample_kernels
-from gradicon.core.fused.launch import run
+from gradicon.core.fused.kernels import run
 
 _POINTS = 128
 
