@@ -1,7 +1,7 @@
 """What a training run is made of: sections of frozen values. The defaults are the paper's (Sec. 4.2)."""
 
 from dataclasses import dataclass
-from math import isfinite
+from math import cos, isfinite, pi
 from typing import Literal, final
 
 from gradicon.core.similarity import SIMILARITIES
@@ -12,6 +12,7 @@ Crop = Literal["fit", "center"]
 Pairing = Literal["inter", "intra"]
 Regularizer = Literal["gradicon", "icon", "diffusion", "bending"]
 Precision = Literal["32", "bf16-mixed"]
+Schedule = Literal["constant", "cosine"]
 
 
 @final
@@ -90,6 +91,7 @@ class TrainingConfig:
     Args:
         batch_size: pairs per step, over all processes together.
         learning_rate: Adam's.
+        schedule: "constant", the paper's, or "cosine": within each stage the learning rate falls to zero along half a cosine.
         stage1_steps, stage2_steps: of each stage; a stage of 0 steps is left out, but not both.
         seed: of the first weights and of all that is random: step k draws the same whatever came before it.
         precision: "32", or "bf16-mixed": convolutions in bfloat16, coordinates and losses in float32.
@@ -99,6 +101,7 @@ class TrainingConfig:
 
     batch_size: int = 1
     learning_rate: float = 5e-5
+    schedule: Schedule = "constant"
     stage1_steps: int = 50_000
     stage2_steps: int = 50_000
     seed: int = 0
@@ -127,6 +130,18 @@ class TrainingConfig:
     def steps(self) -> int:
         """Of both stages together."""
         return self.stage1_steps + self.stage2_steps
+
+    def learning_rate_of(self, step: int) -> float:
+        """The learning rate of a step, counted from 1: a function of the step alone, so that a run can be resumed.
+
+        >>> how = TrainingConfig(learning_rate=1.0, schedule="cosine", stage1_steps=100, stage2_steps=50)
+        >>> [round(how.learning_rate_of(step), 2) for step in (1, 51, 100, 101, 126)]
+        [1.0, 0.5, 0.0, 1.0, 0.5]
+        """
+        if self.schedule == "constant":
+            return self.learning_rate
+        done, of = (step - 1, self.stage1_steps) if step <= self.stage1_steps else (step - 1 - self.stage1_steps, self.stage2_steps)
+        return self.learning_rate * (1 + cos(pi * done / of)) / 2
 
 
 @final

@@ -18,7 +18,7 @@ from gradicon.training.graphs import GraphedExecutor
 from gradicon.training.pairs import Pairs, owned
 from gradicon.training.processes import shared
 from gradicon.training.runlog import Report, RunLog
-from gradicon.training.stages import adam, new_model, restored_model, stage_of, use_bfloat16
+from gradicon.training.stages import adam, new_model, restore, restored_model, set_learning_rate, stage_of, use_bfloat16
 from gradicon.training.state import BEST, FINAL, LAST, STAGE1, Checkpoint, write_checkpoint, write_model
 from gradicon.training.step import Scalars, TrainingStep, similarity_of
 from gradicon.training.stopping import Stop
@@ -58,7 +58,7 @@ class Loop:
             self._take(new_model(recipe, stage_of(0, recipe)))
         else:
             self._take(restored_model(recipe, checkpoint, str(run / LAST)))
-            self.optimizer.load_state_dict(checkpoint.optimizer)
+            restore(self.optimizer, checkpoint.optimizer)
 
     def run(self, log: RunLog | None, stop: Stop) -> str:
         """Train to the end, or until there is a reason to stop, which is returned. Only the first process has a log."""
@@ -69,6 +69,7 @@ class Loop:
             self.step += 1
             looking, judging = self._due(how.log_every), self._due(how.validate_every) and bool(self.dataset.validation_pairs)
             inputs = self.batches.load(self.step)
+            set_learning_rate(self.optimizer, how.learning_rate_of(self.step))
             scalars = self.executor.run_step(self.step, inputs, folds=looking)
             if looking or judging or self.fabric.device.type == "cpu":
                 self._refuse_non_finite()

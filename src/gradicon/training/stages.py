@@ -1,5 +1,7 @@
 """The network and optimizer of a stage, fresh or as a checkpoint left them."""
 
+from typing import Any
+
 import torch
 
 from gradicon.core.network import Displace
@@ -36,9 +38,27 @@ def restored_model(recipe: Recipe, checkpoint: Checkpoint, source: str) -> Model
 
 
 def adam(model: Model, learning_rate: float) -> torch.optim.Adam:
-    """The paper's optimizer, in one kernel; on a GPU, ready to be captured in a graph."""
-    on_gpu = next(model.parameters()).is_cuda
-    return torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True, capturable=on_gpu)
+    """The paper's optimizer, in one kernel; on a GPU, ready to be captured in a graph, with a learning rate that lives there."""
+    device = next(model.parameters()).device
+    rate = torch.tensor(learning_rate, device=device) if device.type == "cuda" else learning_rate
+    return torch.optim.Adam(model.parameters(), lr=rate, fused=True, capturable=device.type == "cuda")
+
+
+def restore(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Its moments, from a checkpoint of any device; how it computes stays as it is here."""
+    own = [{name: group[name] for name in ("lr", "fused", "capturable")} for group in optimizer.param_groups]
+    optimizer.load_state_dict(state)
+    for group, here in zip(optimizer.param_groups, own, strict=True):
+        group.update(here)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
+    """Where it lives in a tensor, that keeps its place: captured graphs read it there."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(learning_rate)
+        else:
+            group["lr"] = learning_rate
 
 
 def use_bfloat16(model: Model, device: torch.device) -> None:
