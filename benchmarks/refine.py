@@ -1,9 +1,11 @@
 """Instance optimization of one pair: of the network's weights, as published, against the fields themselves. Prints JSON.
 
     python benchmarks/refine.py                                    the bundled pair, on the working grid of `gradicon register`
+    python benchmarks/refine.py --pairs val_pairs.csv --first 2 --model run/best.safetensors
     python benchmarks/refine.py --device cuda --random 175 --sigma 5
 
-50 iterations of each, from one start: the answer of the paper's Stage2 with fresh weights, which is the identity.
+50 iterations of each, from one start: the answer of a trained model, or without one of the paper's Stage2 with fresh weights, which
+is the identity.
 """
 
 import argparse
@@ -11,25 +13,29 @@ import json
 import platform
 import sys
 import time
+from collections.abc import Iterator
 from datetime import date
 from functools import partial
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gradicon import DisplacementField, ModelConfig, build, fold_percentage, lncc, warp
+from gradicon import ModelConfig, Transform, build, fold_percentage, lncc, warp
+from gradicon.core.network import RegistrationNetwork
 from gradicon.core.similarity import Similarity
+from gradicon.models import load
 from gradicon.registration.fields import FieldSettings, optimise_fields
 from gradicon.registration.refine import refine
 
 
-def compare(moving: Tensor, fixed: Tensor, steps: int, similarity: Similarity) -> dict[str, Any]:
-    """Both kinds of refinement from an untrained network's answer, which is the identity."""
+def compare(network: RegistrationNetwork, moving: Tensor, fixed: Tensor, steps: int, similarity: Similarity) -> dict[str, Any]:
+    """Both kinds of refinement, from the network's answer."""
     shape = tuple(fixed.shape[2:])
-    torch.manual_seed(0)
-    network = build(ModelConfig(stage=2, dimension=len(shape))).to(fixed.device)
+    with torch.no_grad():
+        start = network(moving, fixed).materialise(shape), network(fixed, moving).materialise(shape)
     if fixed.is_cuda:
         torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
@@ -38,16 +44,12 @@ def compare(moving: Tensor, fixed: Tensor, steps: int, similarity: Similarity) -
     network_s = time.perf_counter() - began
     peak = torch.cuda.max_memory_allocated() / 1e9 if fixed.is_cuda else None
     began = time.perf_counter()
-    still = DisplacementField(torch.zeros(1, len(shape), *shape, device=fixed.device))
-    phi, _ = optimise_fields(moving, fixed, (still, still), [shape], FieldSettings(similarity, (steps,), learning_rate=0.1))
+    phi, _ = optimise_fields(moving, fixed, start, [shape], FieldSettings(similarity, (steps,), learning_rate=0.1))
     _wait(fixed)
     fields_s = time.perf_counter() - began
     with torch.no_grad():
-        by_network = tuned(moving, fixed)
-        unlike = {
-            name: similarity(image, fixed).item()
-            for name, image in (("start", moving), ("network", warp(moving, by_network)), ("fields", warp(moving, phi)))
-        }
+        maps: dict[str, Transform] = {"start": start[0], "network": tuned(moving, fixed), "fields": phi}
+        unlike = {name: similarity(warp(moving, found), fixed).item() for name, found in maps.items()}
     return {
         "shape": list(shape),
         "network_seconds": round(network_s, 2),
@@ -59,14 +61,24 @@ def compare(moving: Tensor, fixed: Tensor, steps: int, similarity: Similarity) -
     }
 
 
-def _bundled_pair() -> tuple[Tensor, Tensor]:
+def _pairs(options: argparse.Namespace) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Names, and moving and fixed as the network sees them."""
+    if options.random:
+        a, b = torch.rand(2, 1, 1, *[options.random] * 3)
+        yield "random", a, b
+        return
     from gradicon.physical.images import read_image  # here: a machine with only a GPU may have no SimpleITK
+    from gradicon.registration.batch import read_pairs
     from gradicon.registration.options import Options
     from gradicon.registration.prepare import prepare
 
-    fixed, moving = (read_image(str(files("gradicon") / "sample" / f"{name}.nii.gz")) for name in ("fixed", "moving"))
-    pair = prepare(fixed, moving, (None, None), Options())
-    return pair.moving, pair.fixed
+    sample = Path(str(files("gradicon") / "sample"))
+    found = [("bundled pair", sample / "fixed.nii.gz", sample / "moving.nii.gz")]
+    if options.pairs:
+        found = [(row.name, row.fixed, row.moving) for row in read_pairs(options.pairs)[: options.first]]
+    for name, fixed, moving in found:
+        pair = prepare(read_image(fixed), read_image(moving), (None, None), Options(model=options.model))
+        yield name, pair.moving, pair.fixed
 
 
 def _wait(tensor: Tensor) -> None:
@@ -78,20 +90,20 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--random", type=int, help="a random cube of this width instead of the bundled pair")
+    parser.add_argument("--random", type=int, help="a random cube of this width instead of scans")
+    parser.add_argument("--pairs", type=Path, help="a list of pairs instead of the bundled one")
+    parser.add_argument("--first", type=int, default=1, help="how many of them")
+    parser.add_argument("--model", help="a checkpoint to start from")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--sigma", type=float, default=2)
     options = parser.parse_args()
-    pairs: dict[str, tuple[Tensor, Tensor]] = {}
-    if options.random:
-        a, b = torch.rand(2, 1, 1, *[options.random] * 3)
-        pairs["random"] = a, b
-    else:
-        pairs["bundled pair"] = _bundled_pair()
     similarity = partial(lncc, sigma=options.sigma)
     rows: dict[str, Any] = {}
-    for name, (moving, fixed) in pairs.items():
-        rows[name] = compare(moving.to(options.device), fixed.to(options.device), options.steps, similarity)
+    for name, moving, fixed in _pairs(options):
+        torch.manual_seed(0)
+        network = load(options.model) if options.model else build(ModelConfig(stage=2, dimension=fixed.ndim - 2))
+        images = moving.to(options.device), fixed.to(options.device)
+        rows[name] = compare(network.to(options.device).eval(), *images, options.steps, similarity)
         print(name, rows[name], file=sys.stderr, flush=True)
     machine = (
         torch.cuda.get_device_name() if options.device == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
