@@ -1,9 +1,13 @@
+import pytest
 import torch
 
+from gradicon.core.jacobian import jacobian_determinant
 from gradicon.core.network import warp
 from gradicon.core.objective import Objective
 from gradicon.core.similarity import mse
+from gradicon.core.transform import DisplacementField
 from gradicon.models import Model, ModelConfig, build
+from gradicon.registration.fields import fold_barrier
 from gradicon.registration.refine import random_points, refine
 from maps import blobs, smooth_field
 
@@ -62,3 +66,16 @@ def test_the_papers_number_of_points():
     assert x.shape == (1, 3, 8 * 10 * 12 // 8)
     assert 0 <= x.min() < 0.05
     assert 0.95 < x.max() <= 1
+
+
+@pytest.mark.parametrize("shape", [(9, 10, 11), (14, 12)])
+def test_the_barrier_is_felt_below_the_margin_only_and_as_if_all_voxels_were_differentiated(shape: tuple[int, ...]):
+    u = (torch.randn(2, len(shape), *shape, generator=torch.Generator().manual_seed(0)) * 0.05).requires_grad_()
+    everywhere = torch.relu(0.2 - jacobian_determinant(DisplacementField(u), shape)).mean()
+    barrier = fold_barrier(DisplacementField(u), shape, 0.2)
+    torch.testing.assert_close(barrier, everywhere)
+    torch.testing.assert_close(torch.autograd.grad(barrier, u)[0], torch.autograd.grad(everywhere, u)[0])
+    still = torch.zeros(1, len(shape), *shape, requires_grad=True)
+    untouched = fold_barrier(DisplacementField(still), shape, 0.2)
+    assert untouched == 0
+    assert not torch.autograd.grad(untouched, still)[0].any()

@@ -61,7 +61,7 @@ class UNet(nn.Module):
 
     def forward(self, images: Float[Tensor, "b c *s"]) -> Float[Tensor, "b d *s"]:
         _check_images(images, self.dimension, self.in_channels)
-        if self.half_precision and kernels_apply(images):
+        if self.half_precision and images.is_cuda and is_wanted():
             return self._in_half_precision(images)
         x = _laid_out(images)
         skips: list[Tensor] = []
@@ -78,10 +78,11 @@ class UNet(nn.Module):
         return (_convolved(self.last, _laid_out(x)) / 10).contiguous()
 
     def _in_half_precision(self, images: Float[Tensor, "b c *s"]) -> Float[Tensor, "b d *s"]:
-        from gradicon.core.fused import can_be_fused, fused_forward  # only here: Triton is not everywhere
+        if kernels_apply(images):
+            from gradicon.core.fused import can_be_fused, fused_forward  # only here: Triton is not everywhere
 
-        if can_be_fused(self):
-            return fused_forward(self, images)
+            if can_be_fused(self):
+                return fused_forward(self, images)
         with torch.autocast("cuda", dtype=torch.bfloat16), plain():
             return self(images)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradicon.core.jacobian import jacobian_determinant
 from gradicon.core.objective import Objective, dissimilarity, gradient_inconsistency
-from gradicon.core.sampling import box_mean, sample, shrink, unit_grid
+from gradicon.core.sampling import box_mean, shrink
 from gradicon.core.similarity import Similarity
 from gradicon.core.transform import DisplacementField, Transform
 from gradicon.registration.refine import random_points
@@ -100,10 +100,9 @@ def _optimise_level(
     free = [torch.zeros(1, len(shape), *coarse, dtype=voxel.dtype, device=voxel.device, requires_grad=True) for _ in bases]
     optimizer = torch.optim.Adam(free, lr=settings.learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.51 + 0.49 * cos(pi * step / steps))
-    grid = unit_grid(shape, like=voxel)
 
     def fields() -> tuple[DisplacementField, DisplacementField]:
-        ab, ba = (DisplacementField(base + sample(_smooth(p), grid) * voxel) for base, p in zip(bases, free, strict=True))
+        ab, ba = (DisplacementField(base + _enlarged(_smooth(p), shape) * voxel) for base, p in zip(bases, free, strict=True))
         return ab, ba
 
     for step in range(1, steps + 1):
@@ -132,8 +131,25 @@ def _objective(
     unlike = unlike + dissimilarity(phi_ba, fixed, moving, fixed_mask, moving_mask, settings.similarity)
     penalty = gradient_inconsistency(phi_ab, phi_ba, x)
     shape = fixed.shape[2:]
-    barrier = sum(F.relu(_FOLD_MARGIN - jacobian_determinant(phi, shape)).mean() for phi in (phi_ab, phi_ba))
+    barrier = fold_barrier(phi_ab, shape) + fold_barrier(phi_ba, shape)
     return Objective(unlike + settings.weight * (penalty + _FOLD_WEIGHT * barrier), unlike, penalty, phi_ab, phi_ba)
+
+
+def fold_barrier(phi: DisplacementField, shape: Sequence[int], margin: float = _FOLD_MARGIN) -> Tensor:
+    """The mean of max(0, margin - det grad phi), by backward differences. Few voxels are below: only those are differentiated."""
+    with torch.no_grad():
+        determinant = jacobian_determinant(phi, shape)
+    items, *low = (determinant < margin).nonzero(as_tuple=True)
+    voxel = torch.stack(low, -1) + 1
+    neighbours = torch.stack([voxel, *(voxel - step for step in torch.eye(len(shape), dtype=torch.int64, device=voxel.device))])
+    here, *behind = phi.on_grid(shape).movedim(1, -1)[(items.expand(len(shape) + 1, -1), *neighbours.unbind(-1))]
+    columns = [(here - there) * (n - 1) for there, n in zip(behind, shape, strict=True)]
+    return (margin - torch.linalg.det(torch.stack(columns, -1))).sum() / determinant.numel()
+
+
+def _enlarged(p: Tensor, shape: Shape) -> Tensor:
+    """Read linearly on a finer grid of the same field of view."""
+    return F.interpolate(p, shape, mode="bilinear" if len(shape) == 2 else "trilinear", align_corners=True)
 
 
 def _smooth(p: Tensor) -> Tensor:

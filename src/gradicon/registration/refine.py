@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gradicon.core.network import Displace, RegistrationNetwork
 from gradicon.core.objective import Objective, objective
+from gradicon.core.sampling import cells, one_per_cell
 from gradicon.core.similarity import Similarity, lncc
 
 Network = TypeVar("Network", bound=RegistrationNetwork)
@@ -77,7 +78,6 @@ class _Recomputed(nn.Module):
 
 
 def random_points(shape: Sequence[int], generator: torch.Generator, *, like: Tensor) -> Float[Tensor, "1 d n"]:
-    """The paper's sample of the unit cube: voxels / 2^D points, uniform, of the dtype and on the device of `like`."""
-    dimension = len(shape)
-    count = max(int(torch.Size(shape).numel()) // 2**dimension, 1)
-    return torch.rand((1, dimension, count), generator=generator, dtype=like.dtype).to(like.device)
+    """A random sample of the unit cube: about voxels / 2^D points, one in each cell, of the dtype and on the device of `like`."""
+    jitter = torch.rand((len(shape), *cells(shape)), generator=generator, dtype=like.dtype)
+    return one_per_cell(shape, jitter.to(like.device))

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gradicon.core.sampling import cells, one_per_cell
 from gradicon.training.dataset import Dataset
 
 
@@ -62,9 +63,5 @@ def points(shape: Sequence[int], seed: int, step: int, device: torch.device) -> 
     Each is uniform in its cell, so that all together are uniform in the unit cube, as the paper's are. On a GPU they are drawn
     there: the numbers differ from a CPU's.
     """
-    cells = [max(n // 2, 1) for n in shape]
-    corners = torch.meshgrid(*[torch.arange(n, device=device, dtype=torch.float32) for n in cells], indexing="ij")
     source = generator(seed, step, "points", device=device)
-    jitter = torch.rand((len(cells), *cells), generator=source, device=device)
-    placed = [(corner + within) / n for corner, within, n in zip(corners, jitter, cells, strict=True)]
-    return torch.stack(placed).flatten(1)[None]
+    return one_per_cell(shape, torch.rand((len(shape), *cells(shape)), generator=source, device=device))
