@@ -4,6 +4,7 @@ The points `x` of a penalty are given by the caller: nothing here draws random n
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -11,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gradicon.core.acceleration import weights_held_still
+from gradicon.core.acceleration import is_wanted, weights_held_still
 from gradicon.core.network import RegistrationNetwork
 from gradicon.core.sampling import sample
 from gradicon.core.similarity import Similarity
@@ -98,7 +99,7 @@ def objective(
         penalty: GradICON, or any function of (phi_ab, phi_ba, x).
         mask_a, mask_b: where each image counts in the similarity; where both do, after warping, is averaged over.
     """
-    with weights_held_still():
+    with weights_held_still() if is_wanted() else nullcontext():
         phi_ab, phi_ba = network(a, b), network(b, a)
     forward = dissimilarity(phi_ab, a, b, mask_a, mask_b, similarity)
     backward = dissimilarity(phi_ba, b, a, mask_b, mask_a, similarity)

@@ -7,7 +7,8 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from gradicon.core.fused import kernels
+from gradicon.core.fused import statistics_kernels
+from gradicon.core.fused.kernels import run
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ def batch_statistics(norm: nn.Module, sums: Tensor, shape: torch.Size) -> Statis
     total = sums[0].double() if not norm.training else sums.sum(0, dtype=torch.float64)
     count = (shape[0] * prod(shape[2:]) * _sum_over_processes(total)) if norm.training else 0
     found = sums.new_empty((4, shape[1]))
-    kernels.run(
-        kernels.finish_statistics, (1,), total, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.num_batches_tracked,
+    run(
+        statistics_kernels.finish_statistics, (1,), total, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.num_batches_tracked,
         found, max(count, 2), norm.eps, norm.momentum, C=shape[1], TRAINING=norm.training,
     )  # fmt: skip
     return Statistics(found[0], found[1], found[2], found[3], count)
@@ -55,8 +56,8 @@ def batch_gradients(gamma: Tensor, statistics: Statistics, sums: Tensor, shape: 
     total = own.clone()
     count = shape[0] * prod(shape[2:]) * (_sum_over_processes(total) if statistics.count else 1)
     found = sums.new_empty((6, shape[1]))
-    kernels.run(
-        kernels.finish_gradients, (1,), own, total, gamma, statistics.rstd, found, count, C=shape[1], TRAINING=statistics.count > 0
+    run(
+        statistics_kernels.finish_gradients, (1,), own, total, gamma, statistics.rstd, found, count, C=shape[1], TRAINING=statistics.count > 0
     )  # fmt: skip
     return Gradients(*found)
 
