@@ -55,7 +55,7 @@ def initialise(fixed: Volume, moving: Volume, how: Init, similarity: Similarity)
 
 
 def unit_affine(matrix: Matrix, fixed: Space, moving: Space) -> Affine:
-    """An affine map in mm as a map of fixed's unit cube to moving's; rounded, so that it is the same however the world is turned."""
+    """An affine map in mm as a map of fixed's unit cube to moving's, rounded: it is the same however the world is turned."""
     unit = torch.from_numpy(np.round(np.linalg.inv(moving.unit_to_mm) @ matrix @ fixed.unit_to_mm, 12)).float()
     return Affine(unit[None, :-1, :-1], unit[None, :-1, -1])
 
