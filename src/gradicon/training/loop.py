@@ -8,6 +8,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from gradicon.core.acceleration import is_wanted
 from gradicon.models import Model
 from gradicon.training.batch_norm import share_statistics
 from gradicon.training.batches import Batches, Shelf
@@ -98,8 +99,8 @@ class Loop:
         self.optimizer = adam(self.model, how.learning_rate)
         module = shared(self.fabric, TrainingStep(self.model, self.recipe.loss, label_count=self.dataset.label_count))
         eager = EagerExecutor(module, self.optimizer, self.fabric.backward, lambda number: self._reduced(number, "min"))
-        alone_on_gpu = device.type == "cuda" and self.fabric.world_size == 1
-        self.executor = GraphedExecutor(eager) if alone_on_gpu else eager
+        captures = is_wanted() and device.type == "cuda" and self.fabric.world_size == 1
+        self.executor = GraphedExecutor(eager) if captures else eager
 
     def _due(self, every: int) -> bool:
         how = self.recipe.training
