@@ -3,8 +3,9 @@
     python benchmarks/curves.py RECIPE.toml --data DATA > curves.json
     python benchmarks/curves.py --draw curves.json -o curves.png
 
-Both begin with the same weights and see the same pairs in the same order. Plain is torch's own operations in float32, one by one; fast
-is fused kernels, bfloat16 features and a captured graph. A logged loss is that of one step, so both curves follow the pairs' difficulty.
+Both begin with the same weights and see the same pairs in the same order. Plain is torch's own operations in float32, one by one;
+fast is fused kernels, bfloat16 features and a captured graph. A logged loss is that of one step, so both curves follow how
+difficult the pairs are.
 """
 
 import argparse
@@ -59,7 +60,7 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def draw(result: dict[str, Any], path: Path) -> None:
     """Both curves, averaged over neighbouring logged steps, in one picture."""
-    from matplotlib.figure import Figure  # noqa: PLC0415  drawing alone needs it
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()

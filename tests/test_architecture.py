@@ -29,7 +29,7 @@ LAYERS = {
     "training": {"training", "models", "core", "evaluation.metrics"},
     "cli": {"cli", "registration", "training", "evaluation", "models", "physical", "core"},
 }
-EXTRA = {"training/scans.py": {"physical"}}  # the one file of training that reads scans
+EXTRA = {"training/scans.py": {"physical"}, "training/manifest.py": {"physical.lists"}}  # what reads scans, and lists of them
 PUBLIC = [
     "Affine",
     "Composition",

@@ -298,9 +298,10 @@ def test_batch_goes_on_after_a_failure_and_resumes(tmp_path: Path):
     ("text", "message"),
     [
         ("fixed,other\na,b\n", "the column 'moving' is missing"),
-        ("fixed,moving\n", "no pairs"),
+        ("fixed,moving\n", "empty: expected a header with fixed, moving"),
         ("fixed,moving\nnowhere.nii,x.nii\n", "row 1: fixed"),
-        ("", "no pairs"),
+        ("", "empty"),
+        ("fixed,moving\na,b,c\n", "row 1 has more cells than the header"),
     ],
 )
 def test_bad_lists_of_pairs(tmp_path: Path, text: str, message: str):

@@ -4,11 +4,13 @@ import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 from gradicon.physical.images import written_whole
+from gradicon.physical.lists import path_in, read_rows
 from gradicon.registration.outputs import REPORT
 from gradicon.registration.scores import Extras
 
@@ -42,18 +44,7 @@ class Summary:
 
 def read_pairs(path: Path) -> list[Row]:
     """The rows of a CSV file of pairs; a missing column or a path that does not exist is named before anything runs."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such list of pairs")
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: not a CSV file: {error}") from error
-    if not rows:
-        raise ValueError(f"{path}: no pairs: expected a header with {', '.join(COLUMNS[:2])}, then one row per pair")
-    for column in COLUMNS[:2]:
-        if column not in rows[0]:
-            raise ValueError(f"{path}: the column {column!r} is missing: expected {', '.join(COLUMNS)}")
+    rows = read_rows(path, COLUMNS[:2], known=COLUMNS[2:])
     return [_row(path, number, row) for number, row in enumerate(rows, 1)]
 
 
@@ -72,16 +63,8 @@ def run_batch(rows: Sequence[Row], out: Path, register: Callable[[Row, Path], No
     return Summary(len(reports), _means(reports), failures)
 
 
-def _row(path: Path, number: int, row: Mapping[str, str | None]) -> Row:
-    def given(column: str) -> Path | None:
-        text = (row.get(column) or "").strip()
-        if not text:
-            return None
-        found = path.parent / text
-        if not found.exists():
-            raise FileNotFoundError(f"{path}: row {number}: {column} {found} does not exist")
-        return found
-
+def _row(path: Path, number: int, row: Mapping[str, str]) -> Row:
+    given = partial(path_in, path, number, row)
     fixed, moving = given("fixed"), given("moving")
     if fixed is None or moving is None:
         raise ValueError(f"{path}: row {number}: fixed and moving must both be given")
