@@ -104,7 +104,7 @@ def summarise(found: Registration, scores: Scores, provenance: Mapping[str, str]
 
 def _write_carried(part: Path, found: Registration, carried: Carried) -> None:
     if carried.moving_labels is not None:
-        write_image(resample(carried.moving_labels, found.warped, found.transform, "nearest"), part / "warped_labels.nii.gz")
+        write_image(resample(carried.moving_labels, found.warped, found.transform, "label"), part / "warped_labels.nii.gz")
     if carried.fixed_landmarks is not None:
         points = transform_points(found.transform, carried.fixed_landmarks.points_mm)
         write_landmarks(part / "warped_landmarks.csv", Landmarks(carried.fixed_landmarks.labels, points))

@@ -56,7 +56,7 @@ def read_extras(extras: Extras, fixed: Image, moving: Image) -> Carried:
 
 
 def score(carried: Carried, transform: ItkTransform) -> Scores:
-    """Dice of moving's labels resampled onto fixed's, and the distance of fixed's landmarks, carried along, from moving's."""
+    """Dice of moving's labels, carried over by linear votes, and how far from moving's landmarks those of fixed are carried."""
     still = identity_transform(transform.GetDimension())
     before, after = (_dice(carried, t) for t in (still, transform))
     far, near = (_errors_mm(carried, t) for t in (still, transform))
@@ -80,7 +80,7 @@ def _read_labels(path: Path | None, image: Image) -> Image | None:
 def _dice(carried: Carried, transform: ItkTransform) -> dict[int, float]:
     if carried.fixed_labels is None or carried.moving_labels is None:
         return {}
-    warped = resample(carried.moving_labels, carried.fixed_labels, transform, "nearest")
+    warped = resample(carried.moving_labels, carried.fixed_labels, transform, "label")
     return dice(from_sitk(warped).data, from_sitk(carried.fixed_labels).data)
 
 
