@@ -18,8 +18,8 @@ def blobs(shape: tuple[int, ...], seed: int = 0) -> sitk.Image:
 
 def turned(dimension: int) -> sitk.Transform:
     turn = sitk.Euler3DTransform() if dimension == 3 else sitk.Euler2DTransform()
-    parameters = [0.2, -0.3, 0.1, 1.234, -0.567, 0.891] if dimension == 3 else [0.3, 1.234, -0.567]
-    turn.SetParameters(parameters)
+    turn.SetParameters([0.2, -0.3, 0.1, 1.234, -0.567, 0.891] if dimension == 3 else [0.3, 1.234, -0.567])
+    turn.SetCenter([-5.0, 12.0, 3.0][:dimension])
     return turn
 
 
