@@ -18,7 +18,7 @@ def blobs(shape: tuple[int, ...], seed: int = 0) -> sitk.Image:
 
 def turned(dimension: int) -> sitk.Transform:
     turn = sitk.Euler3DTransform() if dimension == 3 else sitk.Euler2DTransform()
-    turn.SetParameters([0.2, -0.3, 0.1, 1.234, -0.567, 0.891] if dimension == 3 else [0.3, 1.234, -0.567])
+    turn.SetParameters([0.05, -0.03, 0.2, 1.234, -0.567, 0.391] if dimension == 3 else [0.3, 1.234, -0.567])
     turn.SetCenter([-5.0, 12.0, 3.0][:dimension])
     return turn
 
