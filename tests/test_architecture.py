@@ -27,7 +27,8 @@ LAYERS = {
     "registration": {"registration", "models", "physical", "core", "evaluation.metrics"},
     "evaluation": {"evaluation", "registration", "models", "physical", "core"},
     "training": {"training", "models", "core", "evaluation.metrics"},
-    "cli": {"cli", "registration", "training", "evaluation", "models", "physical", "core"},
+    "experiments": {"experiments", "training", "evaluation", "registration", "models", "physical", "core"},
+    "cli": {"cli", "registration", "training", "evaluation", "experiments", "models", "physical", "core"},
 }
 EXTRA = {"training/scans.py": {"physical"}, "training/manifest.py": {"physical.lists"}}  # what reads scans, and lists of them
 PUBLIC = [

@@ -1,20 +1,18 @@
 """From scans to what training reads: one folder, made once. The only part of training that opens medical image files."""
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gradicon.training.config import DataConfig, Recipe
-from gradicon.training.dataset import FILES, FORMAT, IMAGES, LABELS, LANDMARKS, METADATA
+from gradicon.training.dataset import IMAGES, LABELS, LANDMARKS
 from gradicon.training.files import sha256_of
 from gradicon.training.manifest import Item, read_images, read_pairs
 from gradicon.training.scans import Scan, label_values, read_scan
+from gradicon.training.store import check_replaceable, complete, folder_of_data
 
 OnImage = Callable[[int, int, str], None]
 """Called after every image with its number, how many there are, and its name."""
@@ -35,41 +33,10 @@ def prepare(
     """
     check_replaceable(out, overwrite=overwrite)
     items, pairs = _listed(manifest, recipe.data, validation)
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        part.mkdir(parents=True)
-        metadata = {"format": FORMAT, "data": _plain(recipe.data), **pairs, **_store(part, items, recipe.data, manifest, on_image)}
+    with folder_of_data(out) as part:
+        metadata = pairs | _store(part, items, recipe.data, manifest, on_image)
         _check_landmarks(metadata)
-        metadata["files"] = {
-            name: {"bytes": (part / name).stat().st_size, "sha256": sha256_of(part / name)}
-            for name in FILES
-            if (part / name).exists()
-        }
-        (part / METADATA).write_text(json.dumps(metadata, indent=1) + "\n", encoding="utf-8")
-        _put_in_place(part, out)
-    except OSError as error:
-        raise OSError(f"{out}: could not be prepared: {error}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return metadata
-
-
-def check_replaceable(out: Path, *, overwrite: bool) -> None:
-    """Refuse a place that is taken; only a folder that was prepared before may be replaced, and only on demand."""
-    if not out.exists():
-        return
-    if not (out / METADATA).is_file():
-        raise FileExistsError(f"{out} exists and is no folder of prepared data: choose another place")
-    if not overwrite:
-        raise FileExistsError(f"{out} exists: choose another place, or say --overwrite")
-
-
-def _put_in_place(part: Path, out: Path) -> None:
-    old = out.with_name(f".{out.name}.{os.getpid()}.old")
-    if out.exists():
-        out.rename(old)
-    part.rename(out)
-    shutil.rmtree(old, ignore_errors=True)
+        return complete(part, recipe.data, metadata)
 
 
 def _listed(manifest: Path, config: DataConfig, validation: Path | None) -> tuple[list[Item], dict[str, Any]]:
@@ -141,7 +108,3 @@ def _check_landmarks(metadata: dict[str, Any]) -> None:
         if all(counts) and counts[0] != counts[1]:
             names = f"{images[a]['name']} and {images[b]['name']}"
             raise ValueError(f"{names}: {counts[0]} and {counts[1]} landmarks, but rows must correspond")
-
-
-def _plain(config: DataConfig) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(config).items()}

@@ -1,0 +1,70 @@
+"""Run a study and write what it found: one JSON with all numbers, a table, a figure."""
+
+import json
+import platform
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import gradicon
+from gradicon.experiments.study import Setting, study
+
+
+def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
+    """Run the study `name`, and write OUT/NAME.json, NAME.md and, where matplotlib is installed, NAME.png. Returns the JSON."""
+    chosen, began = study(name), time.monotonic()
+    out.mkdir(parents=True, exist_ok=True)
+    numbers = chosen.run(setting)
+    result = {
+        "experiment": name,
+        "size": "quick" if setting.quick else "full",
+        "command": command,
+        "date": datetime.now(UTC).date().isoformat(),
+        "hardware": _hardware(setting.device),
+        "gradicon": gradicon.__version__,
+        "torch": torch.__version__,
+        "minutes": round((time.monotonic() - began) / 60, 2),
+        "numbers": numbers,
+    }
+    path = out / f"{name}.json"
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    show_study(path, out)
+    return path
+
+
+def show_study(source: Path, out: Path) -> list[Path]:
+    """Write the table and the figure of a result, from its JSON alone."""
+    result = _read(source)
+    name, chosen = result["experiment"], study(result["experiment"])
+    out.mkdir(parents=True, exist_ok=True)
+    told = f"{result['command']}, {result['date']}, {result['hardware']}, {result['minutes']} minutes"
+    table = out / f"{name}.md"
+    table.write_text(f"# {chosen.TITLE}\n\n{chosen.table(result['numbers'])}\n\n`{told}`\n", encoding="utf-8")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return [table]
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
+    chosen.draw(result["numbers"], figure)
+    figure.savefig(out / f"{name}.png", dpi=130)
+    return [table, out / f"{name}.png"]
+
+
+def _read(source: Path) -> dict[str, Any]:
+    if not source.is_file():
+        raise FileNotFoundError(f"{source}: no such result")
+    try:
+        result = json.loads(source.read_text(encoding="utf-8"))
+        study(result["experiment"])
+    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{source}: not the result of an experiment") from error
+    return result
+
+
+def _hardware(device: torch.device) -> str:
+    if device.type == "cuda":
+        return f"one {torch.cuda.get_device_name(device)}"
+    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"

@@ -1,0 +1,73 @@
+"""Many trainings, some at a time, by the same trainer as `gradicon train`."""
+
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from gradicon.experiments.study import Setting
+from gradicon.training.config import Recipe
+from gradicon.training.processes import Machine
+from gradicon.training.runlog import Report
+from gradicon.training.state import FINAL
+from gradicon.training.trainer import train
+
+Row = dict[str, float]
+"""What was logged at a step: step, stage, loss, similarity, penalty, folds, and what validation found."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run that is done: what it logged, its minutes, and the file of its model."""
+
+    rows: tuple[Row, ...]
+    minutes: float
+    model: Path
+
+    @property
+    def last(self) -> Row:
+        """What was logged last."""
+        return self.rows[-1]
+
+
+def train_all(
+    recipes: Mapping[str, Recipe], data: Path | Mapping[str, Path], setting: Setting, *, share: float = 1.0
+) -> dict[str, Trained]:
+    """Train every recipe on one set of prepared images, or each on its own, `setting.jobs` at a time; by name.
+
+    `share` is how much of the whole study this is, for the progress.
+    """
+    machine = Machine(setting.device.type)
+    one = partial(_train_one, machine=machine)
+    tasks = {
+        name: (recipe, data if isinstance(data, Path) else data[name], setting.work / "runs" / name)
+        for name, recipe in recipes.items()
+    }
+    found: dict[str, Trained] = {}
+
+    def done(name: str, trained: Trained) -> None:
+        found[name] = trained
+        setting.tell(f"trained {name}", share * len(found) / len(tasks))
+
+    if setting.jobs == 1:
+        for name, task in tasks.items():
+            done(name, one(*task))
+    else:
+        with ProcessPoolExecutor(setting.jobs, mp_context=get_context("spawn")) as pool:
+            waiting: dict[Any, str] = {pool.submit(one, *task): name for name, task in tasks.items()}
+            for future in as_completed(waiting):
+                done(waiting[future], future.result())
+    return {name: found[name] for name in recipes}
+
+
+def _train_one(recipe: Recipe, data: Path, run: Path, *, machine: Machine) -> Trained:
+    rows: list[Row] = []
+
+    def note(report: Report) -> None:
+        rows.append({"step": report.step, "stage": report.stage, **report.values})
+
+    outcome = train(recipe, data, run, machine=machine, on_log=note)
+    return Trained(tuple(rows), outcome.minutes, run / FINAL)
