@@ -12,6 +12,7 @@ FOREIGN = {
     "torch",
     "numpy",
     "SimpleITK",
+    "scipy",
     "safetensors",
     "jaxtyping",
     "rich",

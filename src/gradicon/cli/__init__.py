@@ -11,6 +11,7 @@ import gradicon
 from gradicon.cli.apply import convert, jacobian, points, warp
 from gradicon.cli.batch import batch
 from gradicon.cli.demo import demo
+from gradicon.cli.evaluate import evaluate
 from gradicon.cli.experiment import experiment
 from gradicon.cli.register import register
 from gradicon.cli.train import prepare, train
@@ -27,7 +28,21 @@ def about(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit
 
 
-for command in (register, warp, points, jacobian, convert, batch, prepare, train, experiment, demo, import_weights, inspect):
+for command in (
+    register,
+    warp,
+    points,
+    jacobian,
+    convert,
+    batch,
+    prepare,
+    train,
+    evaluate,
+    experiment,
+    demo,
+    import_weights,
+    inspect,
+):
     app.command(command.__name__.replace("_", "-"))(command)
 
 

@@ -59,8 +59,23 @@ def score(carried: Carried, transform: ItkTransform) -> Scores:
     """Dice of moving's labels, carried over by linear votes, and how far from moving's landmarks those of fixed are carried."""
     still = identity_transform(transform.GetDimension())
     before, after = (_dice(carried, t) for t in (still, transform))
-    far, near = (_errors_mm(carried, t) for t in (still, transform))
+    far, near = (landmark_errors_mm(carried, t) for t in (still, transform))
     return Scores(before, after, far, near)
+
+
+def warped_labels(carried: Carried, transform: ItkTransform) -> tuple[Image, Image] | None:
+    """Moving's labels on fixed's grid, and fixed's own; None if either has none."""
+    if carried.fixed_labels is None or carried.moving_labels is None:
+        return None
+    return resample(carried.moving_labels, carried.fixed_labels, transform, "label"), carried.fixed_labels
+
+
+def landmark_errors_mm(carried: Carried, transform: ItkTransform) -> tuple[float, ...]:
+    """How far each landmark of fixed is carried from its counterpart in moving; empty if either has none."""
+    if carried.fixed_landmarks is None or carried.moving_landmarks is None:
+        return ()
+    there: Matrix = transform_points(transform, carried.fixed_landmarks.points_mm)
+    return tuple(float(d) for d in np.linalg.norm(there - carried.moving_landmarks.points_mm, axis=1))
 
 
 def _read_labels(path: Path | None, image: Image) -> Image | None:
@@ -78,14 +93,5 @@ def _read_labels(path: Path | None, image: Image) -> Image | None:
 
 
 def _dice(carried: Carried, transform: ItkTransform) -> dict[int, float]:
-    if carried.fixed_labels is None or carried.moving_labels is None:
-        return {}
-    warped = resample(carried.moving_labels, carried.fixed_labels, transform, "label")
-    return dice(from_sitk(warped).data, from_sitk(carried.fixed_labels).data)
-
-
-def _errors_mm(carried: Carried, transform: ItkTransform) -> tuple[float, ...]:
-    if carried.fixed_landmarks is None or carried.moving_landmarks is None:
-        return ()
-    there: Matrix = transform_points(transform, carried.fixed_landmarks.points_mm)
-    return tuple(float(d) for d in np.linalg.norm(there - carried.moving_landmarks.points_mm, axis=1))
+    labels = warped_labels(carried, transform)
+    return {} if labels is None else dice(*(from_sitk(image).data for image in labels))

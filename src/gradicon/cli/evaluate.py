@@ -1,0 +1,84 @@
+"""`gradicon evaluate`: how good a registration is, on a list of pairs."""
+
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.table import Table
+
+import gradicon
+from gradicon.cli.common import DeviceChoice, optimisation_progress, stdout, this_command
+from gradicon.evaluation.compare import compare as compare_tables
+from gradicon.evaluation.evaluate import check_pairs
+from gradicon.evaluation.evaluate import evaluate as evaluate_pairs
+from gradicon.evaluation.table import MARKDOWN, read_table, rows, write_table
+from gradicon.registration.batch import read_pairs
+from gradicon.registration.options import Options
+from gradicon.registration.register import OnStep
+
+
+def evaluate(
+    pairs: Annotated[Path | None, typer.Argument(help="A CSV file of pairs, with labels or landmarks.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="The folder for the table.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(help="A checkpoint. Without one, fields are optimised from scratch.")] = None,
+    refine: Annotated[int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")] = 60,
+    refine_network: Annotated[
+        bool, typer.Option("--refine-network", help="Refine the network, as published, not the fields.")
+    ] = False,
+    device: DeviceChoice = "auto",
+    again: Annotated[bool, typer.Option("--again", help="Register pairs that are done already, too.")] = False,
+    compare: Annotated[tuple[Path, Path] | None, typer.Option(metavar="A.json B.json", help="Compare two tables instead.")] = None,
+) -> None:
+    """Register every pair of a list and judge it by labels, landmarks and the map itself.
+
+    Measured are Dice, HD95, landmark error, folds, SD log Jacobian, inverse consistency, time and memory. Columns: as for
+    `gradicon batch`. OUT/table.csv, table.json and table.md are written; a pair that fails is counted and listed. Run it again, and
+    pairs that were done under the same options are not done anew.
+
+    Example: `gradicon evaluate pairs.csv --model run/model.safetensors --refine 0 -o table`
+
+    Example: `gradicon evaluate --compare before/table.json after/table.json`
+    """
+    if compare is not None:
+        _compare(*compare)
+        return
+    if pairs is None or out is None:
+        raise typer.BadParameter("give PAIRS.csv -o OUT, or --compare A.json B.json")
+    listed = read_pairs(pairs)
+    options = Options(model=model, refine=refine, refine_network=refine_network, device=device)
+    check_pairs(listed)
+    with ExitStack() as bars:
+
+        def bar(number: int, name: str) -> OnStep:
+            bars.close()
+            return bars.enter_context(optimisation_progress(f"{number} of {len(listed)}, {name}"))
+
+        records = evaluate_pairs(listed, options, out, again=again, on_pair=bar)
+    machine = torch.cuda.get_device_name() if options.torch_device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    about = {"command": this_command(), "date": datetime.now(UTC).date().isoformat(), "hardware": machine}
+    result = write_table(out, records, about | {"gradicon": gradicon.__version__, "torch": torch.__version__})
+    table = Table("measure", "before", "mean ± sd", title=f"{result['pairs']} pairs, {result['failed_pairs']} failed")
+    for row in rows(result["summary"]):
+        table.add_row(*row)
+    stdout.print(table)
+    if result["failed"]:
+        raise ValueError(f"{len(result['failed'])} of {len(listed)} pairs failed: see {out / MARKDOWN}")
+
+
+def _compare(a: Path, b: Path) -> None:
+    table = Table("measure", "pairs", "A", "B", "B - A", "95 % interval", "B better in")
+    for found in compare_tables(read_table(a), read_table(b)):
+        form = found.measure.form
+        table.add_row(
+            found.measure.title,
+            str(found.pairs),
+            f"{found.a:{form}}",
+            f"{found.b:{form}}",
+            f"{found.mean:+{form}}",
+            f"{found.low:+{form}} to {found.high:+{form}}",
+            f"{found.better} of {found.pairs}",
+        )
+    stdout.print(table)

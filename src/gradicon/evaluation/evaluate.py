@@ -1,0 +1,145 @@
+"""The same `register` as users run, on a list of pairs with labels or landmarks, and everything that can be said of the result."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from math import isfinite
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+
+from gradicon.core.jacobian import fold_percentage, sd_log_jacobian
+from gradicon.evaluation.memory import peak_memory
+from gradicon.evaluation.metrics import dice
+from gradicon.evaluation.surfaces import hd95
+from gradicon.models import read_header
+from gradicon.physical.images import Image, from_sitk, read_image, written_whole
+from gradicon.physical.transforms import ItkTransform, identity_transform
+from gradicon.registration.batch import Row
+from gradicon.registration.options import Options
+from gradicon.registration.register import OnStep, Registration, register
+from gradicon.registration.scores import Carried, landmark_errors_mm, read_extras, warped_labels
+
+Record = dict[str, Any]
+"""What is known of one pair: `status` is "done" or "failed"; a measure that does not apply is not there."""
+
+OnPair = Callable[[int, str], OnStep | None]
+"""Called before each pair with its number and name; what it returns is told of the optimisation's steps."""
+
+PAIRS = "pairs"
+
+
+def check_pairs(rows: Sequence[Row]) -> None:
+    """Read all that comes with the images, so that what is wrong with it is named before anything slow runs."""
+    for row in rows:
+        try:
+            read_extras(row.extras, read_image(row.fixed), read_image(row.moving))
+        except (ValueError, OSError) as error:
+            raise type(error)(f"row {row.number}: {error}") from error
+        if row.extras.fixed_labels is None and row.extras.fixed_landmarks is None:
+            raise ValueError(f"row {row.number}: neither labels nor landmarks: there is nothing to judge it by")
+
+
+def evaluate(
+    rows: Sequence[Row], options: Options, out: Path, *, again: bool = False, on_pair: OnPair | None = None
+) -> list[Record]:
+    """Register and judge every pair; each is kept in OUT/pairs, and not done again under the same options.
+
+    A pair that fails is a record like the others, with its error.
+    """
+    (out / PAIRS).mkdir(parents=True, exist_ok=True)
+    how = asdict(options) | {"model": None if options.model is None else read_header(options.model).sha256}
+    records: list[Record] = []
+    for row in rows:
+        path = out / PAIRS / f"{row.name}.json"
+        kept = None if again else _kept(path, how)
+        if kept is None:
+            kept = {"pair": row.name, "options": how, **_finite(_tried(row, options, on_pair))}
+            with written_whole(path) as part:
+                part.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        records.append(kept)
+    return records
+
+
+def judge(found: Registration, carried: Carried) -> Record:
+    """Every measure of one registration that applies to it."""
+    still, shape = identity_transform(found.transform.GetDimension()), found.pair.space.shape
+    record: Record = _judge_labels(carried, still, found.transform) | _judge_landmarks(carried, still, found.transform)
+    return record | {
+        "dissimilarity": found.similarity[1],
+        "dissimilarity_before": found.similarity[0],
+        "folds_percent": fold_percentage(found.phi, shape).item(),
+        "sd_log_jacobian": sd_log_jacobian(found.phi, shape).item(),
+        "inverse_consistency_mm": found.inverse_error.mean_mm,
+        "seconds": round(found.seconds, 3),
+    }
+
+
+def _finite(record: Record) -> Record:
+    """Without numbers that are none: JSON has no word for them."""
+    return {name: value for name, value in record.items() if not isinstance(value, float) or isfinite(value)}
+
+
+def _kept(path: Path, how: Record) -> Record | None:
+    """What was found before, if it was found in the same way and did not fail."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    same = isinstance(record, dict) and record.get("status") == "done" and record.get("options") == json.loads(json.dumps(how))
+    return record if same else None
+
+
+def _tried(row: Row, options: Options, on_pair: OnPair | None) -> Record:
+    try:
+        on_step = None if on_pair is None else on_pair(row.number, row.name)
+        fixed, moving = read_image(row.fixed), read_image(row.moving)
+        carried = read_extras(row.extras, fixed, moving)
+        with peak_memory(options.torch_device) as peak_gb:
+            found = register(fixed, moving, options, fixed_mask=row.masks[0], moving_mask=row.masks[1], on_step=on_step)
+            memory = round(peak_gb(), 3)
+        return {"status": "done", **judge(found, carried), "peak_memory_gb": memory}
+    except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
+        return {"status": "failed", "error": " ".join(str(error).split()) or type(error).__name__}
+
+
+def _judge_labels(carried: Carried, still: ItkTransform, transform: ItkTransform) -> Record:
+    before, after = warped_labels(carried, still), warped_labels(carried, transform)
+    if before is None or after is None:
+        return {}
+    overlap_before, overlap = _dice(before), _dice(after)
+    warped, fixed = (from_sitk(image) for image in after)
+    distances = hd95(warped.data[0, 0].numpy(), fixed.data[0, 0].numpy(), fixed.space.spacing_mm)
+    far = {str(label): value for label, value in distances.items()}
+    found: Record = {
+        "dice": overlap,
+        "dice_before": overlap_before,
+        "mean_dice": mean(overlap.values()),
+        "mean_dice_before": mean(overlap_before.values()),
+        "hd95_mm": far,
+        "lost_labels": len(overlap) - len(far),
+    }
+    return found | ({"mean_hd95_mm": mean(far.values())} if far else {})
+
+
+def _dice(labels: tuple[Image, Image]) -> dict[str, float]:
+    return {str(label): value for label, value in dice(*(from_sitk(image).data for image in labels)).items()}
+
+
+def _judge_landmarks(carried: Carried, still: ItkTransform, transform: ItkTransform) -> Record:
+    errors = landmark_errors_mm(carried, transform)
+    if not errors or carried.fixed_landmarks is None:
+        return {}
+    groups: dict[str, list[float]] = {}
+    for label, error in zip(carried.fixed_landmarks.labels, errors, strict=True):
+        groups.setdefault(label, []).append(error)
+    found: Record = {
+        "landmark_errors_mm": list(errors),
+        "mean_landmark_error_mm": mean(errors),
+        "sd_landmark_error_mm": float(np.std(errors, ddof=1)) if len(errors) > 1 else 0.0,
+        "mean_landmark_error_before_mm": mean(landmark_errors_mm(carried, still)),
+    }
+    several = 1 < len(groups) < len(errors)  # names that all differ name points, not groups
+    return found | ({"landmark_error_by_group_mm": {name: mean(values) for name, values in groups.items()}} if several else {})
