@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from gradicon.experiments.study import Setting
@@ -21,7 +22,7 @@ Row = dict[str, float]
 
 @dataclass(frozen=True)
 class Trained:
-    """A run that is done: what it logged, its minutes, and the file of its model."""
+    """A run that is done: what it logged, its minutes, and the file of its model, if that was kept."""
 
     rows: tuple[Row, ...]
     minutes: float
@@ -34,14 +35,15 @@ class Trained:
 
 
 def train_all(
-    recipes: Mapping[str, Recipe], data: Path | Mapping[str, Path], setting: Setting, *, share: float = 1.0
+    recipes: Mapping[str, Recipe], data: Path | Mapping[str, Path], setting: Setting, *, share: float = 1.0, keep: bool = True
 ) -> dict[str, Trained]:
     """Train every recipe on one set of prepared images, or each on its own, `setting.jobs` at a time; by name.
 
-    `share` is how much of the whole study this is, for the progress.
+    `share` is how much of the whole study this is, for the progress. Without `keep` a run leaves no files, for studies that need
+    only what was logged: a hundred networks with their checkpoints would fill a disk.
     """
     machine = Machine(setting.device.type)
-    one = partial(_train_one, machine=machine)
+    one = partial(_train_one, machine=machine, keep=keep)
     tasks = {
         name: (recipe, data if isinstance(data, Path) else data[name], setting.work / "runs" / name)
         for name, recipe in recipes.items()
@@ -63,11 +65,13 @@ def train_all(
     return {name: found[name] for name in recipes}
 
 
-def _train_one(recipe: Recipe, data: Path, run: Path, *, machine: Machine) -> Trained:
+def _train_one(recipe: Recipe, data: Path, run: Path, *, machine: Machine, keep: bool) -> Trained:
     rows: list[Row] = []
 
     def note(report: Report) -> None:
         rows.append({"step": report.step, "stage": report.stage, **report.values})
 
     outcome = train(recipe, data, run, machine=machine, on_log=note)
+    if not keep:
+        rmtree(run)
     return Trained(tuple(rows), outcome.minutes, run / FINAL)

@@ -1,0 +1,144 @@
+"""What the 2-D studies share: their sizes, their two sets as prepared data, and how one network is trained and judged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gradicon.experiments.shapes import ImageSet, read_drive, shape_set, triangles_and_circles, warped_set
+from gradicon.experiments.study import Setting
+from gradicon.experiments.trainings import Trained, train_all
+from gradicon.models import ModelConfig
+from gradicon.training.config import DataConfig, LossConfig, Recipe, Regularizer, TrainingConfig
+
+REGULARIZERS: tuple[Regularizer, ...] = ("gradicon", "icon", "diffusion", "bending")
+LABELS = {"gradicon": "GradICON", "icon": "ICON", "diffusion": "diffusion", "bending": "bending energy"}
+TITLES = {"shapes": "Triangles and Circles", "drive": "DRIVE", "warped": "warped shapes"}
+
+# The middle of each sweep, for about the same folds. ICON penalises lengths of the unit square, not slopes, and bending energy
+# curvatures: their numbers are that much smaller, and larger.
+LAMBDA0: dict[Regularizer, float] = {"gradicon": 1.5, "icon": 2000.0, "diffusion": 0.2, "bending": 1e-3}
+_STAGE1 = ModelConfig(dimension=2, stage=1)
+_LEARNING_RATE = 5e-4
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the data and the trainings are.
+
+    Args:
+        shapes, pixels: how many triangles and circles, and the length of their sides.
+        warps: deformations of each mask of DRIVE.
+        judged: pairs of the training set that a trained network is judged by.
+        shapes_batch, drive_batch: pairs per step.
+        exponents: of 2, in the sweep of weights.
+        steps: of a training in the sweep.
+        long_steps, log_every: of a training whose curve is looked at.
+        model: the network, Stage1.
+    """
+
+    shapes: int = 2000
+    pixels: int = 128
+    warps: int = 20
+    judged: int = 100
+    shapes_batch: int = 64
+    drive_batch: int = 16
+    exponents: tuple[int, ...] = tuple(range(-6, 7))
+    steps: int = 1000
+    long_steps: int = 2000
+    log_every: int = 5
+    model: ModelConfig = _STAGE1
+
+
+FULL = Size()
+QUICK = Size(
+    shapes=32,
+    pixels=32,
+    warps=4,
+    judged=4,
+    shapes_batch=4,
+    drive_batch=4,
+    exponents=(-2, 2),
+    steps=20,
+    long_steps=40,
+    log_every=2,
+    model=ModelConfig(dimension=2, stage=1, resolutions=2, down_channels=(8, 16), up_channels=(8, 16)),
+)
+
+
+class Task(NamedTuple):
+    """One training: on which set, with which regularizer, at which weight."""
+
+    images: str
+    regularizer: Regularizer
+    weight: float
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A set of images on the disk, ready to train on."""
+
+    folder: Path
+    data: DataConfig
+    batch_size: int
+
+
+def set_names(setting: Setting) -> tuple[str, ...]:
+    """The two sets of a run. A quick one takes warped shapes for DRIVE, and reads no data."""
+    return ("shapes", "warped") if setting.quick else ("shapes", "drive")
+
+
+def size_of(setting: Setting) -> Size:
+    """The size of a run."""
+    return QUICK if setting.quick else FULL
+
+
+def prepared_sets(setting: Setting) -> dict[str, Prepared]:
+    """The two sets, made and stored."""
+    size = size_of(setting)
+    sources = triangles_and_circles(8, size.pixels) if setting.quick else read_drive(setting.real("drive"))
+    shapes, warped = (setting.work / "data" / name for name in set_names(setting))
+    return {
+        shapes.name: _prepared(shape_set(size.shapes, size.pixels, size.judged), shapes, size.shapes_batch),
+        warped.name: _prepared(warped_set(sources, size.warps, size.judged), warped, size.drive_batch),
+    }
+
+
+def train_tasks(tasks: Sequence[Task], setting: Setting, *, steps: int, log_every: int) -> dict[Task, Trained]:
+    """Train Stage1 for every task, with the paper's similarity, and judge it once, when it is trained. Only numbers are kept."""
+    sets, model = prepared_sets(setting), size_of(setting).model
+    named = {f"{task.images}-{task.regularizer}-{task.weight:g}": task for task in tasks}
+    recipes = {name: _recipe(task, sets[task.images], model, steps, log_every) for name, task in named.items()}
+    trained = train_all(recipes, {name: sets[task.images].folder for name, task in named.items()}, setting, keep=False)
+    return {task: trained[name] for name, task in named.items()}
+
+
+def judged(task: Task, trained: Trained) -> dict[str, Any]:
+    """What a trained network is: its task, and its dissimilarity and folds on the pairs that it is judged by."""
+    return {
+        "set": task.images,
+        "regularizer": task.regularizer,
+        "weight": task.weight,
+        "dissimilarity": round(trained.last["validation_similarity"], 5),
+        "folds_percent": round(trained.last["validation_folds"], 6),
+    }
+
+
+def _recipe(task: Task, prepared: Prepared, model: ModelConfig, steps: int, log_every: int) -> Recipe:
+    training = TrainingConfig(
+        batch_size=prepared.batch_size,
+        learning_rate=_LEARNING_RATE,
+        stage1_steps=steps,
+        stage2_steps=0,
+        log_every=log_every,
+        checkpoint_every=steps,
+        image_every=steps,
+        validate_every=steps,
+    )
+    loss = LossConfig(regularizer=task.regularizer, weight=task.weight)
+    return Recipe(data=prepared.data, model=model, loss=loss, training=training)
+
+
+def _prepared(images: ImageSet, folder: Path, batch_size: int) -> Prepared:
+    images.store(folder)
+    return Prepared(folder, images.config, batch_size)
