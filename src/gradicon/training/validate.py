@@ -25,10 +25,27 @@ def validate(network: RegistrationNetwork, shelf: Shelf, similarity: Similarity)
     """
     training = network.training
     network.eval()
-    rows = [_judge(network, shelf, moving, fixed, similarity) for moving, fixed in shelf.dataset.validation_pairs]
+    rows = [judge(network, shelf, moving, fixed, similarity) for moving, fixed in shelf.dataset.validation_pairs]
     network.train(training)
     names = dict.fromkeys(name for row in rows for name in row)
     return {f"validation_{name}": mean(row[name] for row in rows if name in row) for name in names}
+
+
+@torch.no_grad()
+def judge(network: RegistrationNetwork, shelf: Shelf, moving: int, fixed: int, similarity: Similarity) -> dict[str, float]:
+    """Of one pair: dissimilarity, folds in percent, and Dice and landmark error in mm where it has them."""
+    dataset, shape = shelf.dataset, shelf.dataset.shape
+    a, b = shelf.images([moving]), shelf.images([fixed])
+    phi = network(a, b)
+    found = {"similarity": float(similarity(warp(a, phi), b)), "folds": float(fold_percentage(phi, shape))}
+    if dataset.has_labels([moving, fixed]):
+        labels_a, labels_b = shelf.labels([moving]), shelf.labels([fixed])
+        warped = sample(labels_a[:, None].float(), phi.on_grid(shape), mode="nearest")[:, 0].to(labels_b.dtype)
+        overlaps: Iterable[float] = dice(warped, labels_b).values()
+        found["dice"] = mean(overlaps)
+    if dataset.landmarks[moving] is not None and dataset.landmarks[fixed] is not None:
+        found["landmark_error_mm"] = _error_mm(phi, shelf, moving, fixed)
+    return found
 
 
 def score(found: dict[str, float]) -> float | None:
@@ -51,21 +68,6 @@ def pictures(network: RegistrationNetwork, shelf: Shelf, pair: tuple[int, int]) 
     network.train(training)
     found = {"moving": moving, "fixed": fixed, "warped": warp(moving, phi), "grid": warp(_grid(moving), phi)}
     return {name: _middle(image[0, 0]) for name, image in found.items()}
-
-
-def _judge(network: RegistrationNetwork, shelf: Shelf, moving: int, fixed: int, similarity: Similarity) -> dict[str, float]:
-    dataset, shape = shelf.dataset, shelf.dataset.shape
-    a, b = shelf.images([moving]), shelf.images([fixed])
-    phi = network(a, b)
-    found = {"similarity": float(similarity(warp(a, phi), b)), "folds": float(fold_percentage(phi, shape))}
-    if dataset.has_labels([moving, fixed]):
-        labels_a, labels_b = shelf.labels([moving]), shelf.labels([fixed])
-        warped = sample(labels_a[:, None].float(), phi.on_grid(shape), mode="nearest")[:, 0].to(labels_b.dtype)
-        overlaps: Iterable[float] = dice(warped, labels_b).values()
-        found["dice"] = mean(overlaps)
-    if dataset.landmarks[moving] is not None and dataset.landmarks[fixed] is not None:
-        found["landmark_error_mm"] = _error_mm(phi, shelf, moving, fixed)
-    return found
 
 
 def _error_mm(phi: Transform, shelf: Shelf, moving: int, fixed: int) -> float:

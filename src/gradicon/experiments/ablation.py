@@ -1,0 +1,230 @@
+"""Table 1 on real sets: backbone, resolutions, Stage2, augmentation and instance optimization, one after the other.
+
+Every network is trained for the same number of steps: with Stage2, half of them are Stage1's. Two sets: cardiac, pairs of one heart
+at two times, and hippocampus, any two patients. Scores are of the validation pairs on the prepared grid.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from gradicon.evaluation.metrics import dice
+from gradicon.experiments.real_sets import SETS, prepared
+from gradicon.experiments.study import Numbers, Setting
+from gradicon.experiments.trainings import train_all
+from gradicon.models import ModelConfig, load
+from gradicon.models.build import Backbone
+from gradicon.registration.refine import refine
+from gradicon.training.batches import Shelf
+from gradicon.training.config import DataConfig, LossConfig, Recipe, TrainingConfig
+from gradicon.training.dataset import Dataset
+from gradicon.training.step import similarity_of
+from gradicon.training.validate import judge
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "What each part of the method adds"
+_ITERATIONS = 50  # of instance optimization, the paper's
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of the table, by what it has."""
+
+    backbone: Backbone
+    resolutions: int
+    second: bool = False
+    augmented: bool = False
+
+    @property
+    def name(self) -> str:
+        """What sets it apart."""
+        parts = [self.backbone, f"{self.resolutions} resolution{'s' * (self.resolutions > 1)}"]
+        return ", ".join([*parts, *["Stage2"] * self.second, *["augmented"] * self.augmented])
+
+
+NETWORKS = (
+    Network("voxelmorph", 1),
+    Network("unet", 1),
+    Network("unet", 3),
+    Network("unet", 3, augmented=True),
+    Network("unet", 3, second=True),
+    Network("unet", 3, second=True, augmented=True),
+)
+_OPTIMISED = NETWORKS[4:]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of the study."""
+
+    steps: int
+    batch_size: int
+    learning_rate: float
+    channels: tuple[tuple[int, ...], tuple[int, ...]]
+    iterations: int
+
+
+_FULL = Size(3000, 4, 3e-4, ((16, 32, 64, 256, 512), (16, 32, 64, 128, 256)), _ITERATIONS)
+_QUICK = Size(30, 2, 1e-3, ((4, 8), (4, 8)), 2)
+
+
+def run(setting: Setting) -> Numbers:
+    """Train the six networks on both sets, then judge them, and the last two after instance optimization as well."""
+    size = _QUICK if setting.quick else _FULL
+    sets = {name: prepared(name, setting) for name in SETS}
+    data = {name: folder for name, (folder, _) in sets.items()}
+    recipes = {
+        f"{where}, {network.name}": _recipe(network, config, size)
+        for (where, (_, config)), network in product(sets.items(), NETWORKS)
+    }
+    trained = train_all(recipes, {name: data[name.split(", ")[0]] for name in recipes}, setting, share=0.8)
+    rows: list[Numbers] = []
+    for where, network in product(sets, NETWORKS):
+        found = trained[f"{where}, {network.name}"]
+        shelf = Shelf(Dataset.open(data[where], verify=False), setting.device)
+        for iterations in (0, size.iterations) if network in _OPTIMISED else (0,):
+            setting.tell(f"judging {where}, {network.name}", 0.8 + 0.2 * len(rows) / (len(recipes) + 2 * len(_OPTIMISED)))
+            rows.append(_row(where, network, iterations) | _scores(found.model, shelf, iterations) | {"minutes": found.minutes})
+    before = {where: _before(Dataset.open(folder, verify=False)) for where, folder in data.items()}
+    return {
+        "steps": size.steps,
+        "batch_size": size.batch_size,
+        "unregistered_dice": before,
+        "rows": rows,
+        "effects": _effects(rows),
+    }
+
+
+def table(numbers: Numbers) -> str:
+    """The paper's Table 1, then what each part added."""
+    lines = ["| set | backbone | resolutions | Stage2 | optimised | augmented | Dice | folds [%] |", "|---" * 8 + "|"]
+    for where, overlap in numbers["unregistered_dice"].items():
+        lines.append(f"| {where} | unregistered | | | | | {overlap:.3f} | |")
+        for row in (row for row in numbers["rows"] if row["set"] == where):
+            ticks = " | ".join("yes" if row[part] else "" for part in ("second", "optimised", "augmented"))
+            overlap = f"{row['dice']:.3f} ± {row['dice_sd']:.3f}"
+            lines.append(
+                f"| {where} | {row['backbone']} | {row['resolutions']} | {ticks} | {overlap} | {row['folds_percent']:.4f} |"
+            )
+    lines += ["", "| set | part | Dice without | with | difference |", "|---" * 5 + "|"]
+    lines += [
+        f"| {e['set']} | {e['part']} | {e['without']:.3f} | {e['with']:.3f} | {e['with'] - e['without']:+.3f} |"
+        for e in numbers["effects"]
+    ]
+    return "\n".join(lines)
+
+
+def draw(numbers: Numbers, figure: "Figure") -> None:
+    """Dice of every row, one panel a set."""
+    sets = list(numbers["unregistered_dice"])
+    for axes, where in zip(np.atleast_1d(figure.subplots(1, len(sets))), sets, strict=True):
+        rows = [row for row in numbers["rows"] if row["set"] == where]
+        places = range(len(rows))
+        axes.barh(places, [row["dice"] for row in rows], xerr=[row["dice_sd"] for row in rows], color="#4c72b0", ecolor="#999999")
+        axes.axvline(numbers["unregistered_dice"][where], color="#c44e52", linestyle="--", label="unregistered")
+        axes.set_yticks(places, [_short(row) for row in rows], fontsize=7)
+        axes.invert_yaxis()
+        axes.set(title=where, xlabel="Dice, mean and sd over pairs")
+        axes.legend(fontsize=7)
+
+
+def _recipe(network: Network, data: DataConfig, size: Size) -> Recipe:
+    down, up = size.channels if network.backbone == "unet" else ((), ())
+    stage2 = size.steps // 2 if network.second else 0
+    return Recipe(
+        data=data,
+        model=ModelConfig(
+            dimension=3,
+            stage=2 if network.second else 1,
+            resolutions=network.resolutions,
+            backbone=network.backbone,
+            down_channels=down,
+            up_channels=up,
+        ),
+        loss=LossConfig(),
+        training=TrainingConfig(
+            batch_size=size.batch_size,
+            learning_rate=size.learning_rate,
+            schedule="cosine",
+            stage1_steps=size.steps - stage2,
+            stage2_steps=stage2,
+            precision="bf16-mixed",
+            augment=network.augmented,
+            flips=False,
+            log_every=max(size.steps // 10, 1),
+            validate_every=size.steps,
+            checkpoint_every=size.steps,
+            image_every=size.steps,
+        ),
+    )
+
+
+def _row(where: str, network: Network, iterations: int) -> Numbers:
+    parts = {"backbone": network.backbone, "resolutions": network.resolutions, "second": network.second}
+    return {"set": where, **parts, "augmented": network.augmented, "optimised": iterations > 0}
+
+
+def _scores(model: Path, shelf: Shelf, iterations: int) -> Numbers:
+    network, similarity = load(model).to(shelf.device).eval(), similarity_of(LossConfig())
+    pairs: list[dict[str, float]] = []
+    for moving, fixed in shelf.dataset.validation_pairs:
+        images = shelf.images([moving]), shelf.images([fixed])
+        tuned = refine(network, *images, steps=iterations) if iterations else network
+        pairs.append(judge(tuned, shelf, moving, fixed, similarity))
+    overlaps = [pair["dice"] for pair in pairs]
+    return {
+        "dice": mean(overlaps),
+        "dice_sd": stdev(overlaps),
+        "dice_of_pairs": overlaps,
+        "folds_percent": mean(pair["folds"] for pair in pairs),
+        "dissimilarity": mean(pair["similarity"] for pair in pairs),
+    }
+
+
+def _before(dataset: Dataset) -> float:
+    assert dataset.labels is not None
+    overlaps = [
+        dice(*(torch.from_numpy(np.array(dataset.labels[i]).astype(np.int32)) for i in pair)) for pair in dataset.validation_pairs
+    ]
+    return mean(mean(overlap.values()) for overlap in overlaps)
+
+
+def _effects(rows: list[Numbers]) -> list[Numbers]:
+    """What one part added, everything else being equal."""
+
+    def of(where: str, **parts: object) -> float:
+        return next(row["dice"] for row in rows if row["set"] == where and all(row[name] == value for name, value in parts.items()))
+
+    base: Mapping[str, object] = {"backbone": "unet", "resolutions": 3, "second": False, "augmented": False, "optimised": False}
+    pairs: list[tuple[str, dict[str, object], dict[str, object]]] = [
+        ("the paper's U-Net for VoxelMorph's", {"backbone": "voxelmorph", "resolutions": 1}, {"resolutions": 1}),
+        ("3 resolutions for 1", {"resolutions": 1}, {}),
+        ("Stage2", {}, {"second": True}),
+        ("augmentation", {"second": True}, {"second": True, "augmented": True}),
+        ("instance optimization", {"second": True}, {"second": True, "optimised": True}),
+        (
+            "instance optimization, augmented",
+            {"second": True, "augmented": True},
+            {"second": True, "augmented": True, "optimised": True},
+        ),
+    ]
+    found: list[Numbers] = []
+    for where in dict.fromkeys(row["set"] for row in rows):
+        for part, without, having in pairs:
+            found.append(
+                {"set": where, "part": part, "without": of(where, **{**base, **without}), "with": of(where, **{**base, **having})}
+            )
+    return found
+
+
+def _short(row: Numbers) -> str:
+    names = ("second", "Stage2"), ("augmented", "aug."), ("optimised", "opt.")
+    return ", ".join([str(row["backbone"]), f"{row['resolutions']} res.", *(short for part, short in names if row[part])])
