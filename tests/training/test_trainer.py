@@ -156,13 +156,10 @@ def test_without_tensorboard_it_says_so_and_goes_on(
     assert (tmp_path / "run/metrics.jsonl").read_bytes() == (done / "metrics.jsonl").read_bytes()
 
 
-def test_bfloat16_gives_nearly_the_same_first_loss(done: Path, data: Path, tmp_path: Path):
+def test_a_recipe_for_a_gpu_trains_in_float32_on_a_cpu(done: Path, data: Path, tmp_path: Path):
     recipe = recipe_of(("batch_size = 2", 'batch_size = 2\nprecision = "bf16-mixed"'))
     train(recipe, data, tmp_path / "run", machine=CPU)
-    half, full = lines(tmp_path / "run"), lines(done)
-    assert half[0]["loss"] == pytest.approx(full[0]["loss"], rel=1e-3)
-    assert half[3]["loss"] == pytest.approx(full[3]["loss"], rel=0.05)
-    assert half[3]["loss"] != full[3]["loss"]
+    assert lines(tmp_path / "run") == lines(done)
 
 
 def test_time_is_up(done: Path, data: Path, tmp_path: Path):

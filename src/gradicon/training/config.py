@@ -94,7 +94,7 @@ class TrainingConfig:
         schedule: "constant", the paper's, or "cosine": within each stage the learning rate falls to zero along half a cosine.
         stage1_steps, stage2_steps: of each stage; a stage of 0 steps is left out, but not both.
         seed: of the first weights and of all that is random: step k draws the same whatever came before it.
-        precision: "32", or "bf16-mixed": convolutions in bfloat16, coordinates and losses in float32.
+        precision: "32", or "bf16-mixed": on a GPU, convolutions in bfloat16, coordinates and losses in float32.
         augment: the affine augmentation of the paper's appendix. augment_noise is its gamma; flips, whether axes are reversed.
         checkpoint_every, log_every, image_every, validate_every: in steps.
     """
