@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 TITLE = "Convergence of ICON and GradICON at equal regularity"
 PARTS = (0.5, 0.75, 0.9, 0.95)  # of the way from the first dissimilarity to the last that both reach
-_ICON_WEIGHTS = tuple(LAMBDA0["icon"] * 4.0**i for i in range(-2, 3))
 _POINTS = 100  # of a curve, at most
 _COLOURS = {"gradicon": "#c1272d", "icon": "#0068b4"}
 
@@ -28,7 +27,7 @@ def run(setting: Setting) -> Numbers:
     """Train GradICON at the paper's weight and ICON at several, and compare with the ICON that is as regular."""
     size, names = size_of(setting), set_names(setting)
     tasks = [Task(name, "gradicon", LAMBDA0["gradicon"]) for name in names]
-    tasks += [Task(name, "icon", weight) for name in names for weight in _ICON_WEIGHTS]
+    tasks += [Task(name, "icon", LAMBDA0["icon"] * 2.0**i) for name in names for i in size.search]
     trained = train_tasks(tasks, setting, steps=size.long_steps, log_every=size.log_every)
     found = [_compared(name, trained) for name in names]
     return {"steps": size.long_steps, "pairs": size.judged, "sets": found}

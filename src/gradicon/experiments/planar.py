@@ -15,9 +15,9 @@ REGULARIZERS: tuple[Regularizer, ...] = ("gradicon", "icon", "diffusion", "bendi
 LABELS = {"gradicon": "GradICON", "icon": "ICON", "diffusion": "diffusion", "bending": "bending energy"}
 TITLES = {"shapes": "Triangles and Circles", "drive": "DRIVE", "warped": "warped shapes"}
 
-# The middle of each sweep, for about the same folds. ICON penalises lengths of the unit square, not slopes, and bending energy
-# curvatures: their numbers are that much smaller, and larger.
-LAMBDA0: dict[Regularizer, float] = {"gradicon": 1.5, "icon": 2000.0, "diffusion": 0.2, "bending": 1e-3}
+# The middle of each sweep: the paper's weight of GradICON, and of the others one for about as many folds in short trainings on
+# small shapes. ICON penalises lengths on the unit square, not slopes, and bending energy curvatures.
+LAMBDA0: dict[Regularizer, float] = {"gradicon": 1.5, "icon": 500.0, "diffusion": 1.0, "bending": 0.02}
 _STAGE1 = ModelConfig(dimension=2, stage=1)
 _LEARNING_RATE = 5e-4
 
@@ -31,7 +31,7 @@ class Size:
         warps: deformations of each mask of DRIVE.
         judged: pairs of the training set that a trained network is judged by.
         shapes_batch, drive_batch: pairs per step.
-        exponents: of 2, in the sweep of weights.
+        exponents, search: of 2, in the sweep of all weights and in the search for ICON's.
         steps: of a training in the sweep.
         long_steps, log_every: of a training whose curve is looked at.
         model: the network, Stage1.
@@ -44,6 +44,7 @@ class Size:
     shapes_batch: int = 64
     drive_batch: int = 16
     exponents: tuple[int, ...] = tuple(range(-6, 7))
+    search: tuple[int, ...] = (-4, -2, 0, 2, 4)
     steps: int = 1000
     long_steps: int = 2000
     log_every: int = 5
@@ -59,6 +60,7 @@ QUICK = Size(
     shapes_batch=4,
     drive_batch=4,
     exponents=(-2, 2),
+    search=(-2, 2),
     steps=20,
     long_steps=40,
     log_every=2,

@@ -72,6 +72,8 @@ def _train_one(recipe: Recipe, data: Path, run: Path, *, machine: Machine, keep:
         rows.append({"step": report.step, "stage": report.stage, **report.values})
 
     outcome = train(recipe, data, run, machine=machine, on_log=note)
+    if outcome.stopped:
+        raise InterruptedError(f"{run.name}: interrupted at step {outcome.step} of {outcome.steps}")
     if not keep:
         rmtree(run)
     return Trained(tuple(rows), outcome.minutes, run / FINAL)
