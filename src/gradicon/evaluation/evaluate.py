@@ -1,4 +1,4 @@
-"""The same `register` as users run, on a list of pairs with labels or landmarks, and everything that can be said of the result."""
+"""The same `register` as users run, on a list of pairs, and everything that can be said of the result."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -38,8 +38,6 @@ def check_pairs(rows: Sequence[Row]) -> None:
             read_extras(row.extras, read_image(row.fixed), read_image(row.moving))
         except (ValueError, OSError) as error:
             raise type(error)(f"row {row.number}: {error}") from error
-        if row.extras.fixed_labels is None and row.extras.fixed_landmarks is None:
-            raise ValueError(f"row {row.number}: neither labels nor landmarks: there is nothing to judge it by")
 
 
 def evaluate(

@@ -132,8 +132,8 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
         axes.axvline(numbers["unregistered_dice"][where], color="#c44e52", linestyle="--", label="unregistered")
         axes.set_yticks(places, [_short(row) for row in rows], fontsize=7)
         axes.invert_yaxis()
-        axes.set(title=where, xlabel="Dice, mean and sd over pairs")
-        axes.legend(fontsize=7)
+        axes.set(title=where, xlabel="Dice, mean and sd over pairs", xlim=(0, 1))
+        axes.legend(fontsize=7, loc="upper right")
 
 
 def _recipe(network: Network, data: DataConfig, size: Size) -> Recipe:
