@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -160,6 +161,22 @@ def test_a_recipe_for_a_gpu_trains_in_float32_on_a_cpu(done: Path, data: Path, t
     recipe = recipe_of(("batch_size = 2", 'batch_size = 2\nprecision = "bf16-mixed"'))
     train(recipe, data, tmp_path / "run", machine=CPU)
     assert lines(tmp_path / "run") == lines(done)
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(data: Path, tmp_path: Path):
+    run = tmp_path / "run"
+    train(recipe_of(), data, run, machine=CPU, max_minutes=0)
+    before = (run / "last.ckpt").read_bytes()
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); input()"
+    command = [sys.executable, "-c", hold, str(run / "recipe.toml")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(ValueError, match="another process is training this run"):
+            resume(run, machine=CPU)
+        assert (run / "last.ckpt").read_bytes() == before
+        other.kill()
+    assert resume(run, machine=CPU).stopped == ""
 
 
 def test_time_is_up(done: Path, data: Path, tmp_path: Path):

@@ -1,5 +1,6 @@
 """Train a network by a recipe on prepared images, and go on with a run that stopped."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -9,6 +10,7 @@ from gradicon.training.batches import check_loss_has_data
 from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
 from gradicon.training.files import write_whole
+from gradicon.training.lock import only_here
 from gradicon.training.loop import Loop
 from gradicon.training.pairs import owned
 from gradicon.training.processes import Machine, is_first_process, launched
@@ -81,7 +83,7 @@ def _run(
     command: str,
     on_log: OnLog | None,
 ) -> Outcome:
-    with stopping(max_minutes) as stop:
+    with only_here(run) if is_first_process() else nullcontext(), stopping(max_minutes) as stop:
         fabric = launched(machine)
         dataset = Dataset.open(data, verify=False)  # the first process has compared every byte
         loop = Loop(fabric, recipe, dataset, run, checkpoint, _provenance(recipe, dataset, command))
