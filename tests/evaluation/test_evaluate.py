@@ -124,6 +124,7 @@ def test_the_command_counts_failures_and_goes_on(tmp_path: Path):
     assert told.returncode == 1
     assert told.stderr.startswith("gradicon: 1 of 3 pairs failed: see ")
     assert "3 pairs, 1 failed" in told.stdout
+    assert "HD95 [mm]" in told.stdout
     result = json.loads((tmp_path / "table/table.json").read_text())
     for key in (
         "mean_dice",

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from gradicon.cli.common import DeviceChoice, OutFolder, optimisation_progress, stdout, this_command
-from gradicon.registration.batch import Row, Summary, read_pairs, run_batch
+from gradicon.cli.common import DeviceChoice, OutFolder, optimisation_progress, stdout, table, this_command
+from gradicon.registration.batch import Row, read_pairs, run_batch
 from gradicon.registration.files import register_files
 from gradicon.registration.options import Options
 
@@ -37,13 +36,7 @@ def batch(
             register_files(row.fixed, row.moving, folder, options, row.extras, row.masks, command=this_command(), on_step=show)
 
     summary = run_batch(rows, out, register, again=again)
-    stdout.print(_table(summary))
+    title = f"{summary.done} pairs registered, {len(summary.failures)} failed"
+    stdout.print(table(title, ["measure", "before", "after"], summary.means))
     if summary.failures:
         raise ValueError(f"{len(summary.failures)} of {len(rows)} pairs failed: see {out / 'summary.csv'}")
-
-
-def _table(summary: Summary) -> Table:
-    table = Table("measure", "before", "after", title=f"{summary.done} pairs registered, {len(summary.failures)} failed")
-    for name, before, after in summary.means:
-        table.add_row(name, before, after)
-    return table

@@ -2,14 +2,16 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 import gradicon
 from gradicon.core.objective import Objective
@@ -27,6 +29,14 @@ def refuse_existing(paths: list[Path], *, overwrite: bool) -> None:
     for path in paths:
         if path.exists() and not overwrite:
             raise FileExistsError(f"{path} exists: choose another place, or say --overwrite")
+
+
+def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table of plain text: a unit in brackets, which rich would take for a style, is shown as it is."""
+    made = Table(*map(escape, header), title=escape(title))
+    for row in rows:
+        made.add_row(*map(escape, row))
+    return made
 
 
 def this_command() -> str:

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from gradicon.cli.common import Overwrite, optimisation_progress, refuse_existing, stdout
-from gradicon.registration.demo import STEPS, DemoResult, run_demo
+from gradicon.cli.common import Overwrite, optimisation_progress, refuse_existing, stdout, table
+from gradicon.registration.demo import STEPS, run_demo
 
 
 def demo(
@@ -24,12 +23,7 @@ def demo(
     out.mkdir(parents=True, exist_ok=True)
     with optimisation_progress("optimising") as show:
         result = run_demo(out, steps=steps, on_step=lambda step, found: show(step, steps, found))
-    stdout.print(_table(result))
+    parts = (1, "anterior"), (2, "posterior")
+    rows = [[name, f"{result.dice_before[label]:.3f}", f"{result.dice_after[label]:.3f}"] for label, name in parts]
+    stdout.print(table("", ["hippocampus", "Dice before", "Dice after"], rows))
     typer.echo(f"folds {result.folds_percent:.3g} %, {result.seconds:.0f} s; see {targets[0]}")
-
-
-def _table(result: DemoResult) -> Table:
-    table = Table("hippocampus", "Dice before", "Dice after")
-    for label, name in ((1, "anterior"), (2, "posterior")):
-        table.add_row(name, f"{result.dice_before[label]:.3f}", f"{result.dice_after[label]:.3f}")
-    return table

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.table import Table
 
 import gradicon
-from gradicon.cli.common import DeviceChoice, optimisation_progress, stdout, this_command
+from gradicon.cli.common import DeviceChoice, optimisation_progress, stdout, table, this_command
+from gradicon.evaluation.compare import Difference
 from gradicon.evaluation.compare import compare as compare_tables
 from gradicon.evaluation.evaluate import check_pairs
 from gradicon.evaluation.evaluate import evaluate as evaluate_pairs
@@ -60,25 +60,19 @@ def evaluate(
     machine = torch.cuda.get_device_name() if options.torch_device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     about = {"command": this_command(), "date": datetime.now(UTC).date().isoformat(), "hardware": machine}
     result = write_table(out, records, about | {"gradicon": gradicon.__version__, "torch": torch.__version__})
-    table = Table("measure", "before", "mean ± sd", title=f"{result['pairs']} pairs, {result['failed_pairs']} failed")
-    for row in rows(result["summary"]):
-        table.add_row(*row)
-    stdout.print(table)
+    title = f"{result['pairs']} pairs, {result['failed_pairs']} failed"
+    stdout.print(table(title, ["measure", "before", "mean ± sd"], rows(result["summary"])))
     if result["failed"]:
         raise ValueError(f"{len(result['failed'])} of {len(listed)} pairs failed: see {out / MARKDOWN}")
 
 
 def _compare(a: Path, b: Path) -> None:
-    table = Table("measure", "pairs", "A", "B", "B - A", "95 % interval", "B better in")
-    for found in compare_tables(read_table(a), read_table(b)):
-        form = found.measure.form
-        table.add_row(
-            found.measure.title,
-            str(found.pairs),
-            f"{found.a:{form}}",
-            f"{found.b:{form}}",
-            f"{found.mean:+{form}}",
-            f"{found.low:+{form}} to {found.high:+{form}}",
-            f"{found.better} of {found.pairs}",
-        )
-    stdout.print(table)
+    header = ["measure", "pairs", "A", "B", "B - A", "95 % interval", "B better in"]
+    stdout.print(table("", header, [_told(found) for found in compare_tables(read_table(a), read_table(b))]))
+
+
+def _told(found: Difference) -> list[str]:
+    form = found.measure.form
+    interval = f"{found.low:+{form}} to {found.high:+{form}}"
+    numbers = [f"{found.a:{form}}", f"{found.b:{form}}", f"{found.mean:+{form}}", interval]
+    return [found.measure.title, str(found.pairs), *numbers, f"{found.better} of {found.pairs}"]
