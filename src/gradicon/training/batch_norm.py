@@ -65,16 +65,18 @@ class _SumOverProcesses(torch.autograd.Function):
     @staticmethod
     def forward(ctx: object, value: Tensor) -> Tensor:  # type: ignore[override]
         del ctx
-        total = value.clone()
-        dist.all_reduce(total)
-        return total
+        return _total(value)
 
     @staticmethod
     def backward(ctx: object, grad: Tensor) -> Tensor:  # type: ignore[override]
         del ctx
-        total = grad.clone()
-        dist.all_reduce(total)
-        return total
+        return _total(grad)
+
+
+def _total(value: Tensor) -> Tensor:
+    total = value.clone()
+    dist.all_reduce(total)
+    return total
 
 
 def _sum(value: Tensor) -> Tensor:
