@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 import torch
 
@@ -47,6 +47,7 @@ class Setting:
         return self.data / name
 
 
+@runtime_checkable
 class Study(Protocol):
     """A file of `gradicon.experiments`."""
 
