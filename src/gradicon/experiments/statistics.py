@@ -178,7 +178,8 @@ def _training(config: ModelConfig, size: int, device: torch.device, *, fast: boo
 
 
 def _network(config: ModelConfig, device: torch.device, *, fast: bool) -> Model:
-    network = build(config).to(device)
+    with device:
+        network = build(config)
     if fast and device.type == "cuda":
         use_bfloat16(network, device)
     return network
