@@ -10,7 +10,7 @@ import torch
 from gradicon.core.sampling import unit_grid
 from gradicon.core.transform import DisplacementField
 from gradicon.experiments.implicit import exact_pair
-from gradicon.experiments.noise import autocorrelation, closest_inverses, gradient, inner, outlines
+from gradicon.experiments.noise import autocorrelation, closest_inverses, gradient, inner, outlines, table
 from gradicon.experiments.run import run_study
 from gradicon.experiments.study import Setting
 
@@ -124,3 +124,15 @@ def test_a_run_leaves_numbers_a_table_and_a_figure(tmp_path: Path):
     assert "| mean |" in text
     assert ("not an order of magnitude" in text) == (sum(pair["ratio"] for pair in numbers["pairs"]) < 30)
     assert (tmp_path / "out/noise.png").stat().st_size > 10_000
+
+
+def test_the_table_warns_of_inverses_that_are_none():
+    pair = {"n": 1.0, "gradient": 5.0, "ratio": 5.0, "periods": 0.8, "dropped": 0.5, "inverse error": 0.5, "likeness": 1.0}
+    pair |= {f"lag {lag}": 0.0 for lag in (1, 2, 4, 8)}
+    trained = {"similarity": 0.1, "penalty": 0.01, "folds": 0.0}
+    numbers = {"pairs": [pair], "by weight": [], "displacement": [1.0], "trained": trained}
+    assert "exact to 50 % of the noise, so this means little." in table(numbers)
+    assert "5.0 times the noise, not an order of magnitude" in table(numbers)
+    pair["inverse error"] = 0.01
+    assert "exact to 1 % of the noise.\n" in table(numbers)
+    assert "The gradient is white" in table(numbers)

@@ -206,13 +206,14 @@ def table(numbers: Numbers) -> str:
     lines = [f"| pair | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for label, row in [*((str(k), pair) for k, pair in enumerate(pairs)), ("mean", average)]:
         lines.append(f"| {label} | {' | '.join(f'{row[name]:.3g}' for name in names)} |")
-    ratio, lag = average["ratio"], average["lag 1"]
+    ratio, lag, off = average["ratio"], average["lag 1"], average["inverse error"] / average["n"]
     white = max(abs(average[f"lag {lag}"]) for lag in LAGS) < 0.1
     said = [
         f"The gradient is {ratio:.1f} times the noise, {'' if ratio >= 10 else 'not '}an order of magnitude above it;",
         f"a wave of {average['periods']:.1f} periods across the image has that ratio.",
         f"What the analysis drops is {100 * average['dropped']:.0f} % of what it keeps.",
         f"The gradient is {'' if white else 'not '}white: one voxel on, its correlation is {lag:.2f}.",
+        f"The inverses found are exact to {100 * off:.0f} % of the noise{'.' if off < 0.1 else ', so this means little.'}",
         "The estimate makes n_ab and n_ba alike, so it cannot say whether they are independent.",
     ]
     lines += ["", *said, "", "| weight of the inverses | \\|n\\| | \\|grad n\\| | inverse error |", "|---|---|---|---|"]
