@@ -10,7 +10,7 @@ import torch
 from gradicon.core.sampling import unit_grid
 from gradicon.core.transform import DisplacementField
 from gradicon.experiments.implicit import exact_pair
-from gradicon.experiments.noise import autocorrelation, closest_inverses, gradient, inner, outlines, table
+from gradicon.experiments.noise import autocorrelation, closest_inverses, gradient, inner, table
 from gradicon.experiments.run import run_study
 from gradicon.experiments.study import Setting
 
@@ -100,15 +100,6 @@ def test_white_noise_has_no_autocorrelation_and_a_smooth_field_has(generator: to
 
 def test_the_border_is_left_out():
     assert inner(torch.zeros(1, 2, 32, 64)).shape == (1, 2, 24, 48)
-
-
-def test_outlines_are_hollow_whole_and_all_different():
-    images = outlines(6, 48, seed=1)
-    assert images.max() <= 1
-    assert images.max(axis=(1, 2)).min() > 0.8
-    assert images[:, 0].max() < 0.05, "the border is empty"
-    assert images[:, 22:26, 22:26].max() < 0.5, "so is the middle"
-    assert len({image.tobytes() for image in images}) == 6
 
 
 def test_a_run_leaves_numbers_a_table_and_a_figure(tmp_path: Path):

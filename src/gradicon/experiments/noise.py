@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
 from gradicon.core.sampling import sample, unit_grid, window
 from gradicon.core.transform import DisplacementField
+from gradicon.experiments.shapes import triangles_and_circles
 from gradicon.experiments.study import Numbers, Setting
 from gradicon.experiments.trainings import train_all
 from gradicon.models import ModelConfig, load
@@ -76,13 +76,14 @@ Inverses = tuple[DisplacementField, DisplacementField]
 
 
 def run(setting: Setting) -> Numbers:
-    """Train on outlines, ask about pairs it has not seen, and take apart what it says."""
+    """Train on triangles and circles, ask about pairs it has not seen, and take apart what it says."""
     size = _QUICK if setting.quick else _FULL
     shape, validation = (size.voxels, size.voxels), [(size.images + 2 * k, size.images + 2 * k + 1) for k in range(size.pairs)]
-    images = outlines(size.images + 2 * size.pairs, size.voxels, seed=0)
+    count = size.images + 2 * size.pairs
+    images = triangles_and_circles(count, size.voxels)[np.random.default_rng(0).permutation(count)]
     recipe = Recipe(data=DataConfig(shape=shape), model=size.model, loss=LossConfig(), training=size.training)
-    store_arrays(setting.work / "outlines", images, recipe.data, train=range(size.images), validation_pairs=validation)
-    trained = train_all({"noise": recipe}, setting.work / "outlines", setting, share=0.6)["noise"]
+    store_arrays(setting.work / "shapes", images, recipe.data, train=range(size.images), validation_pairs=validation)
+    trained = train_all({"noise": recipe}, setting.work / "shapes", setting, share=0.6)["noise"]
     network = load(trained.model).to(setting.device)
     a, b = (torch.from_numpy(images[[pair[k] for pair in validation], None]).to(setting.device) for k in range(2))
     with torch.no_grad():
@@ -100,20 +101,6 @@ def run(setting: Setting) -> Numbers:
         "pairs": judged[-1],
         "maps": {name: _map(values) for name, values in (("n", noise), ("gradient", gradient(noise)))},
     }
-
-
-def outlines(count: int, voxels: int, seed: int) -> NDArray[np.float32]:
-    """Hollow shapes (count, voxels, voxels) in [0,1]: closed curves of random place, size and form. Any others would do here."""
-    source = np.random.default_rng(seed)
-    y, x = np.meshgrid(*[np.linspace(-1, 1, voxels)] * 2, indexing="ij")
-    images = np.empty((count, voxels, voxels), np.float32)
-    for image in images:
-        dy, dx = y - source.uniform(-0.15, 0.15), x - source.uniform(-0.15, 0.15)
-        angle, radius = np.arctan2(dy, dx), source.uniform(0.4, 0.65)
-        for bumps in (2, 3, 5):
-            radius = radius * (1 + source.uniform(0, 0.4) / bumps * np.cos(bumps * angle + source.uniform(0, 2 * pi)))
-        image[:] = np.exp(-(((np.hypot(dy, dx) - radius) / 0.06) ** 2))
-    return images
 
 
 def closest_inverses(
