@@ -136,6 +136,13 @@ def test_training_from_prepared_data_needs_no_file_readers():
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
+def test_studies_need_no_file_readers():
+    """`python -m gradicon.experiments` runs on the machines that train."""
+    names = ", ".join(f"gradicon.experiments.{path.stem}" for path in files("experiments"))
+    check = f"import {names.replace('.__init__', '')}, sys; assert not {{'SimpleITK', 'typer', 'rich', 'scipy'}} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
 def test_the_other_commands_need_nothing_of_training():
     """Lightning Fabric is an extra."""
     subprocess.run([sys.executable, "-c", "import gradicon.cli, sys; assert 'lightning_fabric' not in sys.modules"], check=True)

@@ -6,7 +6,7 @@ from math import sqrt
 from statistics import mean, stdev
 from typing import Any
 
-from scipy import stats
+from scipy.special import stdtrit
 
 from gradicon.evaluation.table import MEASURES, Measure
 
@@ -44,7 +44,7 @@ def compare(a: Mapping[str, Any], b: Mapping[str, Any], *, confidence: float = 0
 def _difference(measure: Measure, both: list[tuple[float, float]], confidence: float) -> Difference:
     changes = [after - before for before, after in both]
     middle = mean(changes)
-    margin = float(stats.t.ppf((1 + confidence) / 2, len(changes) - 1)) * stdev(changes) / sqrt(len(changes))
+    margin = float(stdtrit(len(changes) - 1, (1 + confidence) / 2)) * stdev(changes) / sqrt(len(changes))
     return Difference(
         measure,
         len(both),

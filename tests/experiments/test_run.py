@@ -1,0 +1,46 @@
+"""`gradicon experiment` as a person runs it: what it writes, shows again, and refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gradicon.experiments.run import show_study
+from test_cli import assert_one_line_error, gradicon
+
+
+def test_a_study_is_run_and_shown_again(tmp_path: Path):
+    told = gradicon("experiment", "implicit", "--quick", "-o", tmp_path / "a")
+    assert told.returncode == 0, told.stderr
+    result = json.loads((tmp_path / "a/implicit.json").read_text())
+    assert (result["experiment"], result["size"]) == ("implicit", "quick")
+    assert result["command"].startswith("gradicon experiment implicit --quick")
+    assert "CPU" in result["hardware"]
+    shown = gradicon("experiment", "--show", tmp_path / "a/implicit.json", "-o", tmp_path / "b")
+    assert shown.returncode == 0, shown.stderr
+    for name in ("implicit.md", "implicit.png"):
+        assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "a" / name).read_bytes()
+
+
+def test_what_cannot_be_run_is_one_line(tmp_path: Path):
+    assert_one_line_error(
+        gradicon("experiment", "ablation", "-o", tmp_path), "say where the data sets are with --data, or take --quick"
+    )
+    assert gradicon("experiment", "-o", tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "no such result"),
+        ("{", "not the result of an experiment"),
+        ("[]", "not the result of an experiment"),
+        ('{"experiment": "cooking"}', "unknown experiment 'cooking'"),
+    ],
+)
+def test_what_is_no_result_cannot_be_shown(tmp_path: Path, text: str | None, message: str):
+    if text is not None:
+        (tmp_path / "result.json").write_text(text)
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        show_study(tmp_path / "result.json", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
