@@ -8,7 +8,7 @@ import pytest
 import SimpleITK as sitk
 import torch
 
-from gradicon import ModelConfig, Options, build, register
+from gradicon import ModelConfig, Options, build, lncc, register
 from gradicon.models import read_header, save
 from registration.pairs import rotated_world, sample_image
 
@@ -51,6 +51,12 @@ def test_images_are_cut_about_their_centres_and_zero_beyond(tmp_path: Path):
         assert image[:, :, 45].any()
     assert found.pair.fixed_weight is not None
     assert not found.pair.fixed_weight[:, :, :10].any()
+
+
+def test_images_are_compared_in_the_windows_of_training(tmp_path: Path):
+    model = untrained(tmp_path, shape=[10, 24, 40])  # voxels of three lengths
+    found = register(sample_image("fixed"), sample_image("moving"), Options(model=model, refine=0, device="cpu"))
+    assert found.similarity[0] == pytest.approx(float(lncc(found.pair.moving, found.pair.fixed, sigma=5.0)))
 
 
 def test_an_initialisation_that_is_asked_for_is_used(tmp_path: Path):

@@ -24,7 +24,8 @@ from gradicon.registration.refine import refine
 OnStep = Callable[[int, int, Objective], None]
 """Called after every step of optimisation with its number, how many there will be, and its objective."""
 
-_WINDOW = 2.0  # LNCC's sigma, in voxels of the finest axis of the working grid
+_WINDOW = 2.0  # LNCC's sigma where fields start from nothing, in voxels of the finest axis of the working grid
+_TRAINED_WINDOW = 5.0  # and from a model's answer: in voxels of every axis of its grid, as in the paper's training
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ def register(
     began, options = time.perf_counter(), options or Options()
     fixed_image, moving_image = as_image(fixed), as_image(moving)
     pair = prepare(fixed_image, moving_image, (fixed_mask, moving_mask), options)
-    similarity = _similarity(options.similarity, pair.space)
+    similarity = _similarity(options, pair.space)
     maps = _maps(pair.to(options.torch_device), similarity, options, on_step)
     phi, rough_inverse = (found.to("cpu") for found in maps)
     inverse_phi = improve_inverse(phi, rough_inverse)
@@ -118,11 +119,13 @@ def _fields(
     return optimise_fields(pair.moving, pair.fixed, start, shapes, settings, masks=masks, on_step=report)
 
 
-def _similarity(name: str, space: Space) -> Similarity:
-    """The measure by name. Its window is as wide in mm along every axis, so that thick slices do not blur into each other."""
-    measure = SIMILARITIES[name]
+def _similarity(options: Options, space: Space) -> Similarity:
+    """The measure by name. Without a model, its window is as wide in mm along every axis, so that thick slices do not blur."""
+    measure = SIMILARITIES[options.similarity]
     if measure not in (lncc, squared_lncc):
         return measure
+    if options.model is not None:
+        return partial(measure, sigma=_TRAINED_WINDOW)
     shortest = min(space.spacing_mm)
     return partial(measure, sigma=tuple(max(_WINDOW * shortest / length, 0.5) for length in space.spacing_mm))
 
