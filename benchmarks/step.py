@@ -26,15 +26,7 @@ import torch
 
 from gradicon import ModelConfig, build
 from gradicon.core.acceleration import plain
-from gradicon.core.capture import captured
-from gradicon.models import Model
-from gradicon.training.batches import Inputs
-from gradicon.training.config import LossConfig
-from gradicon.training.execute import EagerExecutor
-from gradicon.training.graphs import GraphedExecutor
-from gradicon.training.pairs import points
-from gradicon.training.stages import adam, use_bfloat16
-from gradicon.training.step import TrainingStep
+from gradicon.experiments.workload import inference, training_step, wait_for
 
 Shape = tuple[int, ...]
 
@@ -47,48 +39,15 @@ def measure(work: Callable[[], object], device: torch.device, warmup: int, repea
         work()
     times: list[float] = []
     for _ in range(repeats):
-        _wait(device)
+        wait_for(device)
         start = time.perf_counter()
         work()
-        _wait(device)
+        wait_for(device)
         times.append(1000 * (time.perf_counter() - start))
     result = {"median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times)}
     if device.type == "cuda":
         result["peak_gb"] = torch.cuda.max_memory_allocated() / 1e9
     return {name: round(value, 3) for name, value in result.items()}
-
-
-def training_step(model: Model, shape: Shape, batch: int, device: torch.device, *, fast: bool) -> Callable[[], object]:
-    """One step of the paper's protocol on fixed random pairs."""
-    if fast:
-        use_bfloat16(model, device) if device.type == "cuda" else None
-        optimizer = adam(model, 5e-5)
-    else:
-        optimizer = torch.optim.Adam(model.parameters(), lr=5e-5)
-    eager = EagerExecutor(TrainingStep(model, LossConfig()), optimizer, torch.Tensor.backward)
-    executor = GraphedExecutor(eager) if fast and device.type == "cuda" else eager
-    a, b = torch.rand(2, batch, 1, *shape, device=device)
-    numbers = iter(range(10**9))
-
-    def step() -> None:
-        number = next(numbers)
-        executor.run_step(number, Inputs(a, b, points(shape, 0, number, device)))
-
-    return step
-
-
-def inference(model: Model, shape: Shape, device: torch.device, *, fast: bool) -> Callable[[], object]:
-    """One pair to one map, without gradients."""
-    a, b = torch.rand(2, 1, 1, *shape, device=device)
-    if fast and device.type == "cuda":
-        replay = captured(model, a)
-        return lambda: replay(a, b)
-
-    @torch.no_grad()
-    def infer() -> None:
-        model(a, b).materialise(shape)
-
-    return infer
 
 
 def row(stage: int, shape: Shape, batch: int, device: torch.device, warmup: int, repeats: int, *, fast: bool) -> dict[str, Any]:
@@ -117,11 +76,6 @@ def run(
     name = torch.cuda.get_device_name() if device.type == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
     command = f"python benchmarks/step.py {' '.join(sys.argv[1:])}".strip()
     return {"command": command, "date": date.today().isoformat(), "device": name, "torch": torch.__version__, "rows": rows}
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
 
 
 def _shape(text: str) -> Shape:

@@ -23,17 +23,10 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from gradicon.core.acceleration import plain
-from gradicon.core.capture import captured
 from gradicon.core.network import Displace
 from gradicon.experiments.study import Numbers, Setting
+from gradicon.experiments.workload import Work, inference, training_step, wait_for
 from gradicon.models import Model, ModelConfig, build
-from gradicon.training.batches import Inputs
-from gradicon.training.config import LossConfig
-from gradicon.training.execute import EagerExecutor
-from gradicon.training.graphs import GraphedExecutor
-from gradicon.training.pairs import points
-from gradicon.training.stages import adam, use_bfloat16
-from gradicon.training.step import TrainingStep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,7 +59,6 @@ PAPER: dict[str, dict[str, float | None]] = {
     },
 }
 PAPER_SIZE = 175
-Work = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -143,50 +135,26 @@ def _measured(prepare: Callable[[], Work], device: torch.device, effort: Effort)
         torch.cuda.reset_peak_memory_stats(device)
     work, times = prepare(), list[float]()
     for _ in range(effort.warmup + effort.repeats):
-        _wait(device)
+        wait_for(device)
         start = time.perf_counter()
         work()
-        _wait(device)
+        wait_for(device)
         times.append(1000 * (time.perf_counter() - start))
     peak = torch.cuda.max_memory_allocated(device) / 1e6 if device.type == "cuda" else None
     return {"ms": round(statistics.median(times[effort.warmup :]), 3), "mb": None if peak is None else round(peak, 1)}
 
 
 def _inference(config: ModelConfig, size: int, device: torch.device, *, fast: bool) -> Work:
-    network, shape = _network(config, device, fast=fast).eval(), [size] * config.dimension
-    a, b = torch.rand(2, 1, config.image_channels, *shape, device=device)
-    if fast and device.type == "cuda":
-        replay = captured(network, a)
-        return lambda: replay(a, b)
-
-    @torch.no_grad()
-    def infer() -> None:
-        network(a, b).materialise(shape)
-
-    return infer
+    return inference(_network(config, device).eval(), [size] * config.dimension, device, fast=fast)
 
 
 def _training(config: ModelConfig, size: int, device: torch.device, *, fast: bool) -> Work:
-    network, shape = _network(config, device, fast=fast).train(), [size] * config.dimension
-    optimizer = adam(network, 5e-5) if fast else torch.optim.Adam(network.parameters(), lr=5e-5)
-    eager = EagerExecutor(TrainingStep(network, LossConfig()), optimizer, Tensor.backward)
-    executor = GraphedExecutor(eager) if fast and device.type == "cuda" else eager
-    a, b = torch.rand(2, 1, config.image_channels, *shape, device=device)
-    inputs = Inputs(a, b, points(shape, 0, 0, device))
-    return lambda: executor.run_step(1, inputs)
+    return training_step(_network(config, device).train(), [size] * config.dimension, 1, device, fast=fast)
 
 
-def _network(config: ModelConfig, device: torch.device, *, fast: bool) -> Model:
+def _network(config: ModelConfig, device: torch.device) -> Model:
     with device:
-        network = build(config)
-    if fast and device.type == "cuda":
-        use_bfloat16(network, device)
-    return network
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+        return build(config)
 
 
 def table(numbers: Numbers) -> str:
