@@ -144,8 +144,10 @@ def test_the_command_counts_failures_and_goes_on(tmp_path: Path):
     assert "| 0001_moving_to_fixed |" in (tmp_path / "table/table.md").read_text()
 
 
-def test_pairs_are_kept_under_the_same_options_only(tmp_path: Path):
-    listed = read_pairs(write_list(tmp_path / "pairs.csv", [[*ROW, "", ""]]))
+def test_pairs_are_kept_for_the_same_files_and_options_only(tmp_path: Path):
+    labels = tmp_path / "labels.nii.gz"
+    labels.write_bytes((SAMPLE / "moving_labels.nii.gz").read_bytes())
+    listed = read_pairs(write_list(tmp_path / "pairs.csv", [[*ROW[:3], labels.name, "", ""]]))
     once, kept = (evaluate(listed, Options(refine=1, device="cpu"), tmp_path) for _ in range(2))
     assert kept == json.loads(json.dumps(once))  # its seconds, too
     other = evaluate(listed, Options(refine=2, device="cpu"), tmp_path)
@@ -153,6 +155,19 @@ def test_pairs_are_kept_under_the_same_options_only(tmp_path: Path):
     again = evaluate(listed, Options(refine=2, device="cpu"), tmp_path, again=True)
     assert again[0]["dissimilarity"] == other[0]["dissimilarity"]
     assert again[0]["seconds"] != other[0]["seconds"]
+    sitk.WriteImage(sitk.ReadImage(str(labels)) * 0, str(labels))
+    changed = evaluate(listed, Options(refine=2, device="cpu"), tmp_path)
+    assert changed[0]["mean_dice"] == 0 < other[0]["mean_dice"]
+
+
+def test_labels_of_background_alone_are_no_failure(judged: tuple[Registration, Carried, dict[str, Any]]):
+    found, carried, _ = judged
+    assert carried.fixed_labels is not None
+    assert carried.moving_labels is not None
+    empty = Carried(carried.fixed_labels * 0, carried.moving_labels * 0, None, None)
+    record = judge(found, empty)
+    assert "mean_dice" not in record
+    assert record["folds_percent"] == 0
 
 
 def test_a_pair_that_fails_is_in_the_table(tmp_path: Path):

@@ -36,7 +36,7 @@ def evaluate(
 
     Measured are Dice, HD95, landmark error, folds, SD log Jacobian, inverse consistency, time and memory. Columns: as for
     `gradicon batch`. OUT/table.csv, table.json and table.md are written; a pair that fails is counted and listed. Run it again, and
-    pairs that were done under the same options are not done anew.
+    pairs whose files and options are the same are not done anew.
 
     Example: `gradicon evaluate pairs.csv --model run/model.safetensors --refine 0 -o table`
 

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from statistics import mean
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import gradicon
 from gradicon.core.jacobian import fold_percentage, sd_log_jacobian
 from gradicon.evaluation.memory import peak_memory
 from gradicon.evaluation.metrics import dice
@@ -37,24 +39,25 @@ def check_pairs(rows: Sequence[Row]) -> None:
         try:
             read_extras(row.extras, read_image(row.fixed), read_image(row.moving))
         except (ValueError, OSError) as error:
-            raise type(error)(f"row {row.number}: {error}") from error
+            raise ValueError(f"row {row.number}: {error}") from error
 
 
 def evaluate(
     rows: Sequence[Row], options: Options, out: Path, *, again: bool = False, on_pair: OnPair | None = None
 ) -> list[Record]:
-    """Register and judge every pair; each is kept in OUT/pairs, and not done again under the same options.
+    """Register and judge every pair; each is kept in OUT/pairs, and not done again if its files and the options are the same.
 
     A pair that fails is a record like the others, with its error.
     """
     (out / PAIRS).mkdir(parents=True, exist_ok=True)
-    how = asdict(options) | {"model": None if options.model is None else read_header(options.model).sha256}
+    model = None if options.model is None else read_header(options.model).sha256
+    how = asdict(options) | {"model": model, "gradicon": gradicon.__version__}
     records: list[Record] = []
     for row in rows:
-        path = out / PAIRS / f"{row.name}.json"
-        kept = None if again else _kept(path, how)
+        path, source = out / PAIRS / f"{row.name}.json", how | {"files": _fingerprint(row)}
+        kept = None if again else _kept(path, source)
         if kept is None:
-            kept = {"pair": row.name, "options": how, **_finite(_tried(row, options, on_pair))}
+            kept = {"pair": row.name, "source": source, **_finite(_tried(row, options, on_pair))}
             with written_whole(path) as part:
                 part.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         records.append(kept)
@@ -80,13 +83,20 @@ def _finite(record: Record) -> Record:
     return {name: value for name, value in record.items() if not isinstance(value, float) or isfinite(value)}
 
 
-def _kept(path: Path, how: Record) -> Record | None:
-    """What was found before, if it was found in the same way and did not fail."""
+def _fingerprint(row: Row) -> str:
+    """Of all files of a pair: where they are, how large, and when they were written."""
+    paths = [row.fixed, row.moving, *astuple(row.extras), *row.masks]
+    stats = [None if path is None else (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+    return sha256(repr(stats).encode()).hexdigest()
+
+
+def _kept(path: Path, source: Record) -> Record | None:
+    """What was found before, if it was found of the same files in the same way and did not fail."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    same = isinstance(record, dict) and record.get("status") == "done" and record.get("options") == json.loads(json.dumps(how))
+    same = isinstance(record, dict) and record.get("status") == "done" and record.get("source") == json.loads(json.dumps(source))
     return record if same else None
 
 
@@ -108,6 +118,8 @@ def _judge_labels(carried: Carried, still: ItkTransform, transform: ItkTransform
     if before is None or after is None:
         return {}
     overlap_before, overlap = _dice(before), _dice(after)
+    if not overlap_before or not overlap:  # nothing but background in both
+        return {}
     warped, fixed = (from_sitk(image) for image in after)
     distances = hd95(warped.data[0, 0].numpy(), fixed.data[0, 0].numpy(), fixed.space.spacing_mm)
     far = {str(label): value for label, value in distances.items()}
