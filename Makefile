@@ -9,8 +9,8 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/gradicon demo -o demo --overwrite
 
-test: $(READY)
-	$(BIN)/python -m pytest -n 2
+test: $(READY)   # two workers of one thread each are faster than two that fight for the cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 check: $(READY)
 	$(BIN)/ruff format --check .
