@@ -3,8 +3,10 @@
 import json
 import platform
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import torch
@@ -14,10 +16,14 @@ from gradicon.experiments.study import Setting, study
 
 
 def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
-    """Run the study `name`, and write OUT/NAME.json, NAME.md and, where matplotlib is installed, NAME.png. Returns the JSON."""
+    """Run the study `name`, and write OUT/NAME.json, NAME.md and, where matplotlib is installed, NAME.png. Returns the JSON.
+
+    Until all is done, OUT/NAME-SIZE.trained holds the trainings that are: after an interruption the same command goes on from them.
+    """
     chosen, began = study(name), time.monotonic()
-    out.mkdir(parents=True, exist_ok=True)
-    numbers = chosen.run(setting)
+    kept = out / f"{name}-{'quick' if setting.quick else 'full'}.trained"
+    kept.mkdir(parents=True, exist_ok=True)
+    numbers = chosen.run(replace(setting, kept=kept))
     result = {
         "experiment": name,
         "size": "quick" if setting.quick else "full",
@@ -32,6 +38,7 @@ def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
     path = out / f"{name}.json"
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     show_study(path, out)
+    rmtree(kept)
     return path
 
 

@@ -29,6 +29,7 @@ class Setting:
         data: the folder of real data sets, for the studies that need one.
         jobs: trainings at a time, where a study trains many small networks.
         tell: called with what is being done, and how much of all is done, from 0 to 1.
+        kept: a folder for trainings that are done, so that a study that was interrupted does not do them again.
     """
 
     work: Path
@@ -37,6 +38,7 @@ class Setting:
     data: Path | None
     jobs: int
     tell: Callable[[str, float], None]
+    kept: Path | None = None
 
     def real(self, name: str) -> Path:
         """The folder of a real data set."""

@@ -1,16 +1,19 @@
 """Many trainings, some at a time, by the same trainer as `gradicon train`."""
 
+import json
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from shutil import rmtree
+from shutil import copyfile, rmtree
 from typing import Any
 
 from gradicon.experiments.study import Setting
 from gradicon.training.config import Recipe
+from gradicon.training.dataset import Dataset
+from gradicon.training.files import write_whole
 from gradicon.training.processes import Machine
 from gradicon.training.runlog import Report
 from gradicon.training.state import FINAL
@@ -40,10 +43,9 @@ def train_all(
     """Train every recipe on one set of prepared images, or each on its own, `setting.jobs` at a time; by name.
 
     `share` is how much of the whole study this is, for the progress. Without `keep` a run leaves no files, for studies that need
-    only what was logged: a hundred networks with their checkpoints would fill a disk.
+    only what was logged: a hundred networks with their checkpoints would fill a disk. What is done is remembered in `setting.kept`.
     """
-    machine = Machine(setting.device.type)
-    one = partial(_train_one, machine=machine, keep=keep)
+    one = partial(_remembered, machine=Machine(setting.device.type), keep=keep, kept=setting.kept)
     tasks = {
         name: (recipe, data if isinstance(data, Path) else data[name], setting.work / "runs" / name)
         for name, recipe in recipes.items()
@@ -63,6 +65,24 @@ def train_all(
             for future in as_completed(waiting):
                 done(waiting[future], future.result())
     return {name: found[name] for name in recipes}
+
+
+def _remembered(recipe: Recipe, data: Path, run: Path, *, machine: Machine, keep: bool, kept: Path | None) -> Trained:
+    """Train, unless the same recipe was trained on the same data before."""
+    if kept is None:
+        return _train_one(recipe, data, run, machine=machine, keep=keep)
+    record, model = kept / f"{run.name}.json", kept / f"{run.name}.safetensors"
+    task = [repr(recipe), Dataset.open(data, verify=False).sha256]
+    if record.exists():
+        found = json.loads(record.read_text(encoding="utf-8"))
+        if found["task"] == task:
+            return Trained(tuple(found["rows"]), found["minutes"], model)
+    trained = _train_one(recipe, data, run, machine=machine, keep=keep)
+    if keep:
+        copyfile(trained.model, model)
+    done = {"task": task, "minutes": trained.minutes, "rows": trained.rows}
+    write_whole(record, lambda file: file.write(json.dumps(done).encode()), advice="make room, and run the study again")
+    return Trained(trained.rows, trained.minutes, model)
 
 
 def _train_one(recipe: Recipe, data: Path, run: Path, *, machine: Machine, keep: bool) -> Trained:
