@@ -71,4 +71,8 @@ def test_a_kept_model_can_be_read_after_its_run_is_gone(tmp_path: Path):
 def test_nothing_is_kept_once_a_study_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(planar, "QUICK", replace(planar.QUICK, steps=2, exponents=(0,)))
     run_study("regularizers", _setting(tmp_path / "work"), tmp_path / "out", command="")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["regularizers.json", "regularizers.md", "regularizers.png"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "regularizers.json",
+        "regularizers.md",
+        "regularizers.png",
+    ]

@@ -1,14 +1,21 @@
-"""How well two maps undo each other, and a way to make them do it better."""
+"""How well two maps undo each other, and how to make them do it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from gradicon.core.jacobian import fold_percentage
-from gradicon.core.sampling import inside, unit_grid
+from gradicon.core.jacobian import fold_percentage, jacobian_determinant
+from gradicon.core.sampling import box_mean, inside, unit_grid
 from gradicon.core.transform import DisplacementField, Transform
 from gradicon.physical.space import Space
+
+_CLOSE = 0.01  # voxels: an inverse that is off by less is left alone
+_ITERATIONS, _PLAIN = 25, 5  # in all, and of them without derivatives
+_DAMPING, _LONGEST = 1e-3, 5.0  # of Newton's equations; of a step, in voxels
+_REACH = (2, 4, 8)  # voxels around a fold that are led back, at first and at last
 
 
 @dataclass(frozen=True)
@@ -20,19 +27,69 @@ class InverseError:
     max_mm: float
 
 
-def improve_inverse(phi: Transform, inverse: DisplacementField, iterations: int = 10) -> DisplacementField:
-    """`inverse`, brought closer to phi's inverse by the iteration y <- y - (phi(y) - x), for as long as it folds nowhere new."""
+def improve_inverse(phi: Transform, inverse: DisplacementField) -> DisplacementField:
+    """phi's inverse at every voxel of the grid of `inverse`, found from there; for one pair.
+
+    Where the solution folds between voxels and `inverse` does not, it is led back to `inverse` over some voxels.
+    """
     shape = inverse.u.shape[2:]
     x = unit_grid(shape, like=inverse.u)
-    folds, error = fold_percentage(inverse, shape), (phi(x + inverse.u) - x).norm()
-    for _ in range(iterations):
-        y = x + inverse.u
-        better = DisplacementField(inverse.u - (phi(y) - x))
-        remaining = (phi(x + better.u) - x).norm()
-        if remaining >= error or bool((fold_percentage(better, shape) > folds).any()):
-            break
-        inverse, error = better, remaining
+    solved = _solve(phi, x.flatten(2), (x + inverse.u).flatten(2), shape).reshape(x.shape) - x
+    before = fold_percentage(inverse, shape)
+    for radius in _REACH:
+        better = DisplacementField(solved + _near_folds(solved, radius) * (inverse.u - solved))
+        if bool((fold_percentage(better, shape) <= before).all()):
+            return better
     return inverse
+
+
+def _solve(phi: Transform, x: Tensor, y: Tensor, shape: Sequence[int]) -> Tensor:
+    """The y of phi(y) = x for points (1, D, N), from a guess: first y <- y - (phi(y) - x), then Newton's steps where that is slow.
+
+    A step that does not help is taken back, and the next one from there is half as long.
+    """
+    voxel = y.new_tensor([1 / max(n - 1, 1) for n in shape])[None, :, None]
+    off, length = phi(y) - x, torch.ones_like(y[:, :1])
+    for iteration in range(_ITERATIONS):
+        left = (_size(off / voxel)[0, 0] > _CLOSE).nonzero()[:, 0]
+        if len(left) == 0:
+            break
+        x_left, y_left, off_left, length_left = (each[..., left] for each in (x, y, off, length))
+        step = off_left if iteration < _PLAIN else _newton_step(phi, y_left, off_left, voxel)
+        tried = y_left - length_left * step
+        off_tried = phi(tried) - x_left
+        helps = _size(off_tried / voxel) < _size(off_left / voxel)
+        y[..., left], off[..., left] = torch.where(helps, tried, y_left), torch.where(helps, off_tried, off_left)
+        length[..., left] = torch.where(helps, (2 * length_left).clamp_max(1), length_left / 2)
+    return y
+
+
+def _newton_step(phi: Transform, y: Tensor, off: Tensor, voxel: Tensor) -> Tensor:
+    """The solution of grad phi(y) step = off, in the least squares sense where that is nearly singular; a few voxels at most."""
+    dimension = y.shape[1]
+    sides = torch.diag(voxel.flatten() / 2)[..., None]
+    columns = [(phi(y + side) - phi(y - side)) / side.sum() / 2 for side in sides]
+    gradient, wanted = torch.stack(columns, -1)[0].movedim(1, 0), off[0].mT[..., None]
+    damped = gradient.mT @ gradient + _DAMPING * torch.eye(dimension).to(y)
+    step = torch.linalg.solve(damped, gradient.mT @ wanted)[..., 0].mT[None]
+    return step * (_LONGEST / _size(step / voxel)).clamp_max(1)
+
+
+def _near_folds(u: Tensor, radius: int) -> Tensor:
+    """1 at the folds of a field and around them, falling to 0 over `radius` voxels more."""
+    shape = u.shape[2:]
+    folded = (jacobian_determinant(DisplacementField(u), shape) <= 0).to(u)[:, None]
+    folded = F.pad(folded, [1, 0] * len(shape))
+    for axis in range(len(shape)):
+        folded = box_mean(folded, axis, radius)
+    near = (folded > 0).to(u)
+    for axis in range(len(shape)):
+        near = box_mean(near, axis, radius // 2)
+    return near
+
+
+def _size(x: Tensor) -> Tensor:
+    return x.norm(dim=1, keepdim=True)
 
 
 def inverse_error(phi: Transform, inverse: Transform, space: Space, count: int = 200_000) -> InverseError:
