@@ -293,6 +293,9 @@ def test_batch_goes_on_after_a_failure_and_resumes(tmp_path: Path):
     assert gradicon("batch", tmp_path / "pairs.csv", "-o", tmp_path / "out", "--refine", "2").returncode == 0
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
     assert len(list((tmp_path / "out").glob("*/report.json"))) == 3
+    other = gradicon("batch", tmp_path / "pairs.csv", "-o", tmp_path / "out", "--refine", "2", "--similarity", "mind_ssc")
+    assert_one_line_error(other, "was registered with similarity lncc, not mind_ssc: choose another folder, or say --again")
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
 
 
 @pytest.mark.parametrize(
@@ -314,4 +317,5 @@ def test_bad_lists_of_pairs(tmp_path: Path, text: str, message: str):
 def test_json_for_scripts(tmp_path: Path):
     told = gradicon("register", "-f", FIXED, "-m", MOVING, "-o", tmp_path / "out", "--refine", "1", "--json")
     assert json.loads(told.stdout) == json.loads((tmp_path / "out/report.json").read_text())
+    assert json.loads(told.stdout)["options"]["weight"] == 1.5  # the one that was used, though none was given
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -11,6 +11,7 @@ from gradicon.experiments import ablation
 from gradicon.experiments.real_sets import prepared
 from gradicon.experiments.run import run_study
 from gradicon.experiments.study import Numbers, Setting
+from gradicon.training.config import LossConfig
 from gradicon.training.dataset import Dataset
 
 
@@ -56,7 +57,7 @@ def test_effects_compare_rows_that_differ_in_one_part(numbers: Numbers):
 
 def test_two_stages_take_as_many_steps_as_one():
     config = ablation.SETS["cardiac"]
-    one, two = (ablation._recipe(ablation.NETWORKS[i], config, ablation._FULL).training for i in (2, 4))
+    one, two = (ablation._recipe(ablation.NETWORKS[i], config, LossConfig(), ablation._FULL).training for i in (2, 4))
     assert one.steps == two.steps
     assert two.stage1_steps == two.stage2_steps
 

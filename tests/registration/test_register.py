@@ -5,7 +5,7 @@ import pytest
 import SimpleITK as sitk
 import torch
 
-from gradicon.core.jacobian import fold_percentage
+from gradicon.core.jacobian import fold_percentage, sd_log_jacobian
 from gradicon.models import ModelConfig, build, save
 from gradicon.physical.images import from_sitk, space_of
 from gradicon.physical.transforms import transform_points
@@ -26,6 +26,14 @@ def test_registration_makes_the_images_alike_without_folds(found: Registration):
     assert found.similarity[1] < 0.75 * found.similarity[0]
     assert fold_percentage(found.phi, found.pair.space.shape).item() == 0
     assert found.inverse_error.mean_mm < 0.3
+
+
+@pytest.mark.parametrize("options", [Options(refine=30, weight=0.01), Options(refine=30, similarity="mind_ssc")])
+def test_little_weight_on_the_penalty_makes_no_folds_and_the_inverse_is_one_all_the_same(found: Registration, options: Options):
+    loose = register(sample_image("fixed"), sample_image("moving"), options)
+    assert sd_log_jacobian(loose.phi, loose.pair.space.shape) > 1.5 * sd_log_jacobian(found.phi, found.pair.space.shape)
+    assert fold_percentage(loose.phi, loose.pair.space.shape).item() == 0
+    assert loose.inverse_error.mean_mm < 0.1
 
 
 def test_itk_resamples_moving_into_the_warped_image(found: Registration, tmp_path: Path):

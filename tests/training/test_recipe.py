@@ -28,8 +28,15 @@ def test_the_papers_other_setting():
     shape = "[data]\nshape = [16, 16]\n"
     assert parse_recipe(shape + '[loss]\nsimilarity = "mse"').loss.penalty_weight == 0.2
     assert parse_recipe(shape + '[loss]\nsimilarity = "mse"\nweight = 3').loss.penalty_weight == 3
+    assert parse_recipe(shape + '[loss]\nsimilarity = "mind_ssc"').loss.penalty_weight == 0.02
     assert parse_recipe(shape + "[training]\nstage2_steps = 0").model.stage == 1
     assert parse_recipe(shape).model.dimension == 2
+
+
+def test_windows_may_differ_by_axis():
+    shape = "[data]\nshape = [16, 16]\n[loss]\n"
+    assert parse_recipe(shape + "sigma = 3").loss.sigma == 3.0
+    assert parse_recipe(shape + "sigma = [1, 2.5]").loss.sigma == (1.0, 2.5)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +54,9 @@ def test_the_papers_other_setting():
         ("[data]\nshape = [16, 16]\nspacing_mm = [1, 1]", '[data] spacing_mm is for crop = "center"'),
         ("[data]\nshape = [16, 16]\n[loss]\nlamda = 3", "[loss] unknown name 'lamda'"),
         ('[data]\nshape = [16, 16]\n[loss]\nsimilarity = "nmi"', "[loss] similarity must be one of lncc"),
+        ("[data]\nshape = [16, 16]\n[loss]\nsigma = [1, 0]", "[loss] sigma must be positive, got 0"),
+        ("[data]\nshape = [16, 16]\n[loss]\nsigma = [1, 2, 3]", "[loss] sigma has 3 numbers, but [data] shape has 2"),
+        ('[data]\nshape = [16, 16]\n[loss]\nsigma = "5"', "[loss] sigma must be a number, got '5'"),
         ("[data]\nshape = [16, 16]\n[loss]\nweight = -1", "[loss] weight must be zero or more"),
         ("[data]\nshape = [16, 16]\n[loss]\nweight = nan", "[loss] weight must be zero or more"),
         ('[data]\nshape = [16, 16]\n[loss]\nweight = "1"', "[loss] weight must be a number, got '1'"),

@@ -47,6 +47,15 @@ def test_each_regularizer_is_the_one_it_says(name: str):
     assert set(scalars) == {"loss", "similarity", "penalty"}
 
 
+def test_windows_may_differ_by_axis():
+    model, batch = network(), inputs()
+    _, scalars = TrainingStep(model, LossConfig(sigma=(1, 4)))(batch._replace(labels_a=None, landmarks_a=None))
+    found = objective(model, batch.a, batch.b, batch.x, similarity=lambda *pair: lncc(*pair, sigma=(1, 4)))
+    torch.testing.assert_close(scalars["loss"], found.loss.detach())
+    other = objective(model, batch.a, batch.b, batch.x, similarity=lambda *pair: lncc(*pair, sigma=(4, 1)))
+    assert abs(other.loss - found.loss) > 1e-3
+
+
 def test_the_papers_other_similarity_and_its_weight():
     model, batch = network(), inputs()._replace(labels_a=None, landmarks_a=None)
     loss, _ = TrainingStep(model, LossConfig(similarity="mse"))(batch)

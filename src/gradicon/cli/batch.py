@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from gradicon.cli.common import DeviceChoice, OutFolder, optimisation_progress, stdout, table, this_command
-from gradicon.registration.batch import Row, read_pairs, run_batch
+from gradicon.cli import choices
+from gradicon.cli.common import OutFolder, optimisation_progress, stdout, table, this_command
+from gradicon.registration.batch import Row, check_same_options, read_pairs, run_batch
 from gradicon.registration.files import register_files
 from gradicon.registration.options import Options
 
@@ -17,9 +18,16 @@ def batch(
         typer.Argument(help="A CSV file of pairs: columns fixed, moving and more, below.", show_default=False),
     ],
     out: OutFolder,
-    model: Annotated[str | None, typer.Option(help="A checkpoint. Without one, fields are optimised from scratch.")] = None,
-    refine: Annotated[int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")] = 60,
-    device: DeviceChoice = "auto",
+    model: choices.Model = None,
+    refine: choices.Refine = 60,
+    refine_network: choices.RefineNetwork = False,
+    similarity: choices.Similarity = "lncc",
+    weight: choices.Weight = None,
+    init: choices.Init = "auto",
+    fixed_modality: choices.Modality = "auto",
+    moving_modality: choices.Modality = "auto",
+    mask_similarity_only: choices.MaskSimilarityOnly = False,
+    device: choices.Device = "auto",
     again: Annotated[bool, typer.Option("--again", help="Register pairs that are done already, too.")] = False,
 ) -> None:
     """Register every pair of a list: one folder each, a summary.csv and summary.json. Run it again, and it goes on where it was.
@@ -29,7 +37,21 @@ def batch(
 
     Example: `gradicon batch pairs.csv -o results`
     """
-    rows, options = read_pairs(pairs), Options(model=model, refine=refine, device=device)
+    options = Options(
+        fixed_modality=fixed_modality,
+        moving_modality=moving_modality,
+        init=init,
+        model=model,
+        refine=refine,
+        refine_network=refine_network,
+        similarity=similarity,
+        weight=weight,
+        mask_outside=not mask_similarity_only,
+        device=device,
+    )
+    rows = read_pairs(pairs)
+    if not again:
+        check_same_options(rows, out, options)
 
     def register(row: Row, folder: Path) -> None:
         with optimisation_progress(f"{row.number} of {len(rows)}") as show:

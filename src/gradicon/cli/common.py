@@ -15,12 +15,10 @@ from rich.table import Table
 
 import gradicon
 from gradicon.core.objective import Objective
-from gradicon.registration.options import Device
 
 stderr, stdout = Console(stderr=True), Console()
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-DeviceChoice = Annotated[Device, typer.Option(help="Where it is computed; auto takes a GPU where there is one.")]
 OutFolder = Annotated[Path, typer.Option("-o", "--out", help="The folder for the results.", show_default=False)]
 
 

@@ -9,10 +9,11 @@ import torch
 import typer
 
 import gradicon
-from gradicon.cli.common import DeviceChoice, optimisation_progress, stdout, table, this_command
+from gradicon.cli import choices
+from gradicon.cli.common import optimisation_progress, stdout, table, this_command
 from gradicon.evaluation.compare import Difference
 from gradicon.evaluation.compare import compare as compare_tables
-from gradicon.evaluation.evaluate import check_pairs
+from gradicon.evaluation.evaluate import Record, check_pairs
 from gradicon.evaluation.evaluate import evaluate as evaluate_pairs
 from gradicon.evaluation.table import MARKDOWN, read_table, rows, write_table
 from gradicon.registration.batch import read_pairs
@@ -23,12 +24,16 @@ from gradicon.registration.register import OnStep
 def evaluate(
     pairs: Annotated[Path | None, typer.Argument(help="A CSV file of pairs, with labels or landmarks.", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The folder for the table.", show_default=False)] = None,
-    model: Annotated[str | None, typer.Option(help="A checkpoint. Without one, fields are optimised from scratch.")] = None,
-    refine: Annotated[int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")] = 60,
-    refine_network: Annotated[
-        bool, typer.Option("--refine-network", help="Refine the network, as published, not the fields.")
-    ] = False,
-    device: DeviceChoice = "auto",
+    model: choices.Model = None,
+    refine: choices.Refine = 60,
+    refine_network: choices.RefineNetwork = False,
+    similarity: choices.Similarity = "lncc",
+    weight: choices.Weight = None,
+    init: choices.Init = "auto",
+    fixed_modality: choices.Modality = "auto",
+    moving_modality: choices.Modality = "auto",
+    mask_similarity_only: choices.MaskSimilarityOnly = False,
+    device: choices.Device = "auto",
     again: Annotated[bool, typer.Option("--again", help="Register pairs that are done already, too.")] = False,
     compare: Annotated[tuple[Path, Path] | None, typer.Option(metavar="A.json B.json", help="Compare two tables instead.")] = None,
 ) -> None:
@@ -47,8 +52,19 @@ def evaluate(
         return
     if pairs is None or out is None:
         raise typer.BadParameter("give PAIRS.csv -o OUT, or --compare A.json B.json")
+    options = Options(
+        fixed_modality=fixed_modality,
+        moving_modality=moving_modality,
+        init=init,
+        model=model,
+        refine=refine,
+        refine_network=refine_network,
+        similarity=similarity,
+        weight=weight,
+        mask_outside=not mask_similarity_only,
+        device=device,
+    )
     listed = read_pairs(pairs)
-    options = Options(model=model, refine=refine, refine_network=refine_network, device=device)
     check_pairs(listed)
     with ExitStack() as bars:
 
@@ -57,13 +73,17 @@ def evaluate(
             return bars.enter_context(optimisation_progress(f"{number} of {len(listed)}, {name}"))
 
         records = evaluate_pairs(listed, options, out, again=again, on_pair=bar)
+    _write(out, records, options)
+
+
+def _write(out: Path, records: list[Record], options: Options) -> None:
     machine = torch.cuda.get_device_name() if options.torch_device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     about = {"command": this_command(), "date": datetime.now(UTC).date().isoformat(), "hardware": machine}
     result = write_table(out, records, about | {"gradicon": gradicon.__version__, "torch": torch.__version__})
     title = f"{result['pairs']} pairs, {result['failed_pairs']} failed"
     stdout.print(table(title, ["measure", "before", "mean ± sd"], rows(result["summary"])))
     if result["failed"]:
-        raise ValueError(f"{len(result['failed'])} of {len(listed)} pairs failed: see {out / MARKDOWN}")
+        raise ValueError(f"{len(result['failed'])} of {len(records)} pairs failed: see {out / MARKDOWN}")
 
 
 def _compare(a: Path, b: Path) -> None:

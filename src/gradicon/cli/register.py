@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from gradicon.cli.common import DeviceChoice, OutFolder, Overwrite, optimisation_progress, refuse_existing, this_command
-from gradicon.core.similarity import SIMILARITIES
+from gradicon.cli import choices
+from gradicon.cli.common import OutFolder, Overwrite, optimisation_progress, refuse_existing, this_command
 from gradicon.registration.files import register_files
-from gradicon.registration.initialise import Init
-from gradicon.registration.options import Modality, Options
+from gradicon.registration.options import Options
 from gradicon.registration.outputs import FILES
 from gradicon.registration.scores import Extras
 
@@ -21,25 +20,23 @@ def register(
     ],
     moving: Annotated[Path, typer.Option("-m", "--moving", help="The image to be aligned.", show_default=False)],
     out: OutFolder,
-    model: Annotated[str | None, typer.Option(help="A checkpoint. Without one, fields are optimised from scratch.")] = None,
-    refine: Annotated[int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")] = 60,
-    refine_network: Annotated[bool, typer.Option("--refine-network", help="Refine the network's weights, not the fields.")] = False,
-    similarity: Annotated[str, typer.Option(help=f"One of {', '.join(SIMILARITIES)}.")] = "lncc",
-    weight: Annotated[float, typer.Option(help="Of the GradICON penalty.")] = 1.5,
-    init: Annotated[Init, typer.Option(help="How the fields of view are brought together.")] = "auto",
-    fixed_modality: Annotated[Modality, typer.Option(help="How its intensities are scaled.")] = "auto",
-    moving_modality: Annotated[Modality, typer.Option(help="How its intensities are scaled.")] = "auto",
+    model: choices.Model = None,
+    refine: choices.Refine = 60,
+    refine_network: choices.RefineNetwork = False,
+    similarity: choices.Similarity = "lncc",
+    weight: choices.Weight = None,
+    init: choices.Init = "auto",
+    fixed_modality: choices.Modality = "auto",
+    moving_modality: choices.Modality = "auto",
     fixed_mask: Annotated[Path | None, typer.Option(help="Where the fixed image counts.")] = None,
     moving_mask: Annotated[Path | None, typer.Option(help="Where the moving image counts.")] = None,
-    mask_similarity_only: Annotated[
-        bool, typer.Option("--mask-similarity-only", help="Keep what is outside, but do not compare it.")
-    ] = False,
+    mask_similarity_only: choices.MaskSimilarityOnly = False,
     fixed_labels: Annotated[Path | None, typer.Option(help="To score: Dice per label.")] = None,
     moving_labels: Annotated[Path | None, typer.Option(help="To warp and score.")] = None,
     fixed_landmarks: Annotated[Path | None, typer.Option(help="To carry along and score: .csv, .fcsv, .mrk.json.")] = None,
     moving_landmarks: Annotated[Path | None, typer.Option(help="To score.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print report.json on standard output.")] = False,
-    device: DeviceChoice = "auto",
+    device: choices.Device = "auto",
     overwrite: Overwrite = False,
 ) -> None:
     """Align MOVING to FIXED: the warped image, the transform and its inverse, and a report to look at.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gradicon.cli.common import DeviceChoice, Overwrite, stderr, this_command
+from gradicon.cli import choices
+from gradicon.cli.common import Overwrite, stderr, this_command
 from gradicon.training.prepare import prepare as prepare_data
 from gradicon.training.recipe import read_recipe
 from gradicon.training.runlog import Report
@@ -43,7 +44,7 @@ def train(
     data: Annotated[Path | None, typer.Option(help="The folder that `gradicon prepare` wrote.")] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The folder for the run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with this run.", metavar="RUN")] = None,
-    device: DeviceChoice = "auto",
+    device: choices.Device = "auto",
     devices: Annotated[int, typer.Option(min=1, help="GPUs, or processes on a CPU, of this machine.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Machines, under Slurm or torchrun.")] = 1,
     max_minutes: Annotated[float | None, typer.Option(min=0, help="Stop after so long, with a checkpoint.")] = None,

@@ -85,6 +85,13 @@ SIMILARITIES: dict[str, Similarity] = {
     "mind_ssc": mind_ssc,
     "mutual_information": mutual_information,
 }
+PENALTY_WEIGHTS = {"mse": 0.2, "mind_ssc": 0.02}
+"""Of GradICON, the paper's lambda, where a similarity's numbers are smaller than LNCC's; with all others it is 1.5."""
+
+
+def penalty_weight(similarity: str) -> float:
+    """The weight of GradICON that goes with a similarity, by its name."""
+    return PENALTY_WEIGHTS.get(similarity, 1.5)
 
 
 def _local_correlation(a: Tensor, b: Tensor, sigma: float | Sequence[float]) -> Tensor:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import astuple
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
@@ -51,7 +51,7 @@ def evaluate(
     """
     (out / PAIRS).mkdir(parents=True, exist_ok=True)
     model = None if options.model is None else read_header(options.model).sha256
-    how = asdict(options) | {"model": model, "gradicon": gradicon.__version__}
+    how = options.as_dict() | {"model": model, "gradicon": gradicon.__version__}
     records: list[Record] = []
     for row in rows:
         path, source = out / PAIRS / f"{row.name}.json", how | {"files": _fingerprint(row)}

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gradicon.evaluation.metrics import dice
-from gradicon.experiments.real_sets import SETS, prepared
+from gradicon.experiments.real_sets import LOSSES, SETS, prepared
 from gradicon.experiments.study import Numbers, Setting
 from gradicon.experiments.trainings import train_all
 from gradicon.models import ModelConfig, load
@@ -82,7 +82,7 @@ def run(setting: Setting) -> Numbers:
     sets = {name: prepared(name, setting) for name in SETS}
     data = {name: folder for name, (folder, _) in sets.items()}
     recipes = {
-        f"{where}, {network.name}": _recipe(network, config, size)
+        f"{where}, {network.name}": _recipe(network, config, LOSSES[where], size)
         for (where, (_, config)), network in product(sets.items(), NETWORKS)
     }
     trained = train_all(recipes, {name: data[name.split(", ")[0]] for name in recipes}, setting, share=0.8)
@@ -92,7 +92,11 @@ def run(setting: Setting) -> Numbers:
         shelf = Shelf(Dataset.open(data[where], verify=False), setting.device)
         for iterations in (0, size.iterations) if network in _OPTIMISED else (0,):
             setting.tell(f"judging {where}, {network.name}", 0.8 + 0.2 * len(rows) / (len(recipes) + 2 * len(_OPTIMISED)))
-            rows.append(_row(where, network, iterations) | _scores(found.model, shelf, iterations) | {"minutes": found.minutes})
+            rows.append(
+                _row(where, network, iterations)
+                | _scores(found.model, shelf, LOSSES[where], iterations)
+                | {"minutes": found.minutes}
+            )
     before = {where: _before(Dataset.open(folder, verify=False)) for where, folder in data.items()}
     return {
         "steps": size.steps,
@@ -136,7 +140,7 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
         axes.legend(fontsize=7, loc="upper right")
 
 
-def _recipe(network: Network, data: DataConfig, size: Size) -> Recipe:
+def _recipe(network: Network, data: DataConfig, loss: LossConfig, size: Size) -> Recipe:
     down, up = size.channels if network.backbone == "unet" else ((), ())
     stage2 = size.steps // 2 if network.second else 0
     return Recipe(
@@ -149,7 +153,7 @@ def _recipe(network: Network, data: DataConfig, size: Size) -> Recipe:
             down_channels=down,
             up_channels=up,
         ),
-        loss=LossConfig(),
+        loss=loss,
         training=TrainingConfig(
             batch_size=size.batch_size,
             learning_rate=size.learning_rate,
@@ -158,7 +162,6 @@ def _recipe(network: Network, data: DataConfig, size: Size) -> Recipe:
             stage2_steps=stage2,
             precision="bf16-mixed",
             augment=network.augmented,
-            flips=False,
             log_every=max(size.steps // 10, 1),
             validate_every=size.steps,
             checkpoint_every=size.steps,
@@ -172,12 +175,12 @@ def _row(where: str, network: Network, iterations: int) -> Numbers:
     return {"set": where, **parts, "augmented": network.augmented, "optimised": iterations > 0}
 
 
-def _scores(model: Path, shelf: Shelf, iterations: int) -> Numbers:
-    network, similarity = load(model).to(shelf.device).eval(), similarity_of(LossConfig())
+def _scores(model: Path, shelf: Shelf, loss: LossConfig, iterations: int) -> Numbers:
+    network, similarity = load(model).to(shelf.device).eval(), similarity_of(loss)
     pairs: list[dict[str, float]] = []
     for moving, fixed in shelf.dataset.validation_pairs:
         images = shelf.images([moving]), shelf.images([fixed])
-        tuned = refine(network, *images, steps=iterations) if iterations else network
+        tuned = refine(network, *images, steps=iterations, similarity=similarity) if iterations else network
         pairs.append(judge(tuned, shelf, moving, fixed, similarity))
     overlaps = [pair["dice"] for pair in pairs]
     return {

@@ -11,6 +11,7 @@ from typing import Any
 
 from gradicon.physical.images import written_whole
 from gradicon.physical.lists import path_in, read_rows
+from gradicon.registration.options import Options
 from gradicon.registration.outputs import REPORT
 from gradicon.registration.scores import Extras
 
@@ -61,6 +62,20 @@ def run_batch(rows: Sequence[Row], out: Path, register: Callable[[Row, Path], No
         _write_summary(rows, out, failures)
     reports = [_report(out / row.name) for row in rows if row.name not in failures]
     return Summary(len(reports), _means(reports), failures)
+
+
+def check_same_options(rows: Sequence[Row], out: Path, options: Options) -> None:
+    """Refuse to go on with pairs that were registered in another way: a summary of both would be of neither."""
+    wanted = options.as_dict()
+    for row in rows:
+        if (out / row.name / REPORT).exists():
+            before = _report(out / row.name)["options"]
+            for name, value in wanted.items():
+                if name != "device" and before.get(name) != value:
+                    raise ValueError(
+                        f"{out / row.name} was registered with {name} {before.get(name)}, not {value}: "
+                        "choose another folder, or say --again"
+                    )
 
 
 def _row(path: Path, number: int, row: Mapping[str, str]) -> Row:

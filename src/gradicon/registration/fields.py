@@ -22,7 +22,7 @@ from gradicon.registration.refine import random_points
 Shape = tuple[int, ...]
 
 
-_FOLD_MARGIN, _FOLD_WEIGHT = 0.2, 10.0
+_FOLD_MARGIN, _FOLD_WEIGHT = 0.2, 15.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _objective(
     penalty = gradient_inconsistency(phi_ab, phi_ba, x)
     shape = fixed.shape[2:]
     barrier = fold_barrier(phi_ab, shape) + fold_barrier(phi_ba, shape)
-    return Objective(unlike + settings.weight * (penalty + _FOLD_WEIGHT * barrier), unlike, penalty, phi_ab, phi_ba)
+    return Objective(unlike + settings.weight * penalty + _FOLD_WEIGHT * barrier, unlike, penalty, phi_ab, phi_ba)
 
 
 def fold_barrier(phi: DisplacementField, shape: Sequence[int], margin: float = _FOLD_MARGIN) -> Tensor:

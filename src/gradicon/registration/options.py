@@ -1,11 +1,11 @@
 """How to register: the choices a person can make. The defaults need no tuning."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import torch
 
-from gradicon.core.similarity import SIMILARITIES
+from gradicon.core.similarity import SIMILARITIES, penalty_weight
 from gradicon.registration.initialise import INITS, Init
 
 Modality = Literal["auto", "ct", "mr"]
@@ -25,7 +25,7 @@ class Options:
         refine: iterations of instance optimization, at each resolution where there are several; 0 takes a model's answer as it is.
         refine_network: optimise the weights of a copy of the network, as published, instead of the fields.
         similarity: a name from `gradicon.core.similarity`.
-        weight: of the GradICON penalty, the paper's lambda.
+        weight: of the GradICON penalty, the paper's lambda; left out, the one that goes with the similarity.
         mask_outside: set what lies outside a mask to zero, as the paper does, instead of leaving it out of the similarity only.
         seed: of the points where the penalty is measured.
         device: where it is computed; "auto" takes a GPU where there is one.
@@ -38,7 +38,7 @@ class Options:
     refine: int = 60
     refine_network: bool = False
     similarity: str = "lncc"
-    weight: float = 1.5
+    weight: float | None = None
     mask_outside: bool = True
     seed: int = 0
     device: Device = "auto"
@@ -57,8 +57,17 @@ class Options:
             )
         if self.refine_network and self.model is None:
             raise ValueError("refining the network needs a model: give one, or refine the fields")
-        if not self.weight > 0:
+        if not self.penalty_weight > 0:
             raise ValueError(f"weight must be positive, got {self.weight}")
+
+    @property
+    def penalty_weight(self) -> float:
+        """The paper's lambda, given or by default."""
+        return penalty_weight(self.similarity) if self.weight is None else self.weight
+
+    def as_dict(self) -> dict[str, Any]:
+        """The choices for the record, with the weight that is used."""
+        return asdict(self) | {"weight": self.penalty_weight}
 
     @property
     def torch_device(self) -> torch.device:

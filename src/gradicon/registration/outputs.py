@@ -90,7 +90,7 @@ def summarise(found: Registration, scores: Scores, provenance: Mapping[str, str]
         "modalities": {"fixed": found.pair.modalities[0], "moving": found.pair.modalities[1]},
         "working_grid": {"shape": list(shape), "spacing_mm": list(found.pair.space.spacing_mm)},
         "warped_pixel_type": pixel_type(found.warped),
-        "options": asdict(found.options),
+        "options": found.options.as_dict(),
         "seconds": round(found.seconds, 2),
         "provenance": {
             **provenance,

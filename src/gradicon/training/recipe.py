@@ -80,7 +80,9 @@ def _value(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 (an 
             raise ValueError(f"{where} must be a list, got {value!r}")
         return tuple(_value(get_args(kind)[0], item, where) for item in value)
     if isinstance(kind, UnionType):
-        kind = next(option for option in get_args(kind) if option is not NoneType)
+        options = [option for option in get_args(kind) if option is not NoneType]
+        chosen = [option for option in options if (get_origin(option) is tuple) == isinstance(value, list)]
+        return _value((chosen or options)[0], value, where)
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
