@@ -15,7 +15,7 @@ from gradicon.physical.space import Space
 _CLOSE = 0.01  # voxels: an inverse that is off by less is left alone
 _ITERATIONS, _PLAIN = 25, 5  # in all, and of them without derivatives
 _DAMPING, _LONGEST = 1e-3, 5.0  # of Newton's equations; of a step, in voxels
-_REACH = (2, 4, 8)  # voxels around a fold that are led back, at first and at last
+_SMOOTHINGS = (1, 1, 1, 2, 2, 2, 4, 4, 4)  # voxels: where a solution folds, over how many it is averaged, one after the other
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,17 @@ class InverseError:
 def improve_inverse(phi: Transform, inverse: DisplacementField) -> DisplacementField:
     """phi's inverse at every voxel of the grid of `inverse`, found from there; for one pair.
 
-    Where the solution folds between voxels and `inverse` does not, it is led back to `inverse` over some voxels.
+    Between voxels the solution may fold where phi expands a voxel to many. There it is smoothed, more and more, until it has no
+    more folds than `inverse`, which is returned if that is closer in the end.
     """
     shape = inverse.u.shape[2:]
     x = unit_grid(shape, like=inverse.u)
-    solved = _solve(phi, x.flatten(2), (x + inverse.u).flatten(2), shape).reshape(x.shape) - x
-    before = fold_percentage(inverse, shape)
-    for radius in _REACH:
-        better = DisplacementField(solved + _near_folds(solved, radius) * (inverse.u - solved))
-        if bool((fold_percentage(better, shape) <= before).all()):
-            return better
+    found = DisplacementField(_solve(phi, x.flatten(2), (x + inverse.u).flatten(2), shape).reshape(x.shape) - x)
+    most = fold_percentage(inverse, shape)
+    for radius in _SMOOTHINGS:
+        if bool((fold_percentage(found, shape) <= most).all()):
+            return min(found, inverse, key=lambda each: float((phi(x + each.u) - x).norm()))
+        found = DisplacementField(torch.lerp(found.u, _smooth(found.u, radius), _near_folds(found, radius)))
     return inverse
 
 
@@ -75,17 +76,18 @@ def _newton_step(phi: Transform, y: Tensor, off: Tensor, voxel: Tensor) -> Tenso
     return step * (_LONGEST / _size(step / voxel)).clamp_max(1)
 
 
-def _near_folds(u: Tensor, radius: int) -> Tensor:
-    """1 at the folds of a field and around them, falling to 0 over `radius` voxels more."""
-    shape = u.shape[2:]
-    folded = (jacobian_determinant(DisplacementField(u), shape) <= 0).to(u)[:, None]
-    folded = F.pad(folded, [1, 0] * len(shape))
-    for axis in range(len(shape)):
-        folded = box_mean(folded, axis, radius)
-    near = (folded > 0).to(u)
-    for axis in range(len(shape)):
-        near = box_mean(near, axis, radius // 2)
-    return near
+def _near_folds(phi: DisplacementField, radius: int) -> Tensor:
+    """1 at the folds of a map and around them, falling to 0 over some voxels more."""
+    shape = phi.u.shape[2:]
+    folded = F.pad((jacobian_determinant(phi, shape) <= 0).to(phi.u)[:, None], [1, 0] * len(shape))
+    near = (_smooth(folded, radius + 1) > 0).to(phi.u)
+    return _smooth(near, radius)
+
+
+def _smooth(x: Tensor, radius: int) -> Tensor:
+    for axis in range(x.ndim - 2):
+        x = box_mean(x, axis, radius)
+    return x
 
 
 def _size(x: Tensor) -> Tensor:
