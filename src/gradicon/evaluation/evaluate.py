@@ -66,9 +66,8 @@ def evaluate(
 
 def judge(found: Registration, carried: Carried) -> Record:
     """Every measure of one registration that applies to it."""
-    still, shape = identity_transform(found.transform.GetDimension()), found.pair.space.shape
-    record: Record = _judge_labels(carried, still, found.transform) | _judge_landmarks(carried, still, found.transform)
-    return record | {
+    shape = found.pair.space.shape
+    return judge_transform(found.transform, carried) | {
         "dissimilarity": found.similarity[1],
         "dissimilarity_before": found.similarity[0],
         "folds_percent": fold_percentage(found.phi, shape).item(),
@@ -76,6 +75,12 @@ def judge(found: Registration, carried: Carried) -> Record:
         "inverse_consistency_mm": found.inverse_error.mean_mm,
         "seconds": round(found.seconds, 3),
     }
+
+
+def judge_transform(transform: ItkTransform, carried: Carried) -> Record:
+    """What labels and landmarks say of any transform of points of fixed to points of moving, whoever found it."""
+    still = identity_transform(transform.GetDimension())
+    return _judge_labels(carried, still, transform) | _judge_landmarks(carried, still, transform)
 
 
 def _finite(record: Record) -> Record:

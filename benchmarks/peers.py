@@ -1,0 +1,217 @@
+"""The same pairs, the same measures, one run: other programs and ours. Writes OUT/peers.json, peers.md and peers.png.
+
+    pip install -c constraints.txt -e '.[figures,peers]'
+    python benchmarks/peers.py hippocampus=val_pairs.csv liver=pairs.csv -o OUT
+    python benchmarks/peers.py --show OUT/peers.json -o OUT
+
+Each method registers each pair in a process of its own (`peer_methods.py`), with as many threads as --threads says. What it
+found is judged here, for all alike: Dice of labels carried over by linear votes, landmark error, and folds on the fixed image's own
+grid. A pair that fails is counted; one that is done is not done again.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+import SimpleITK as sitk
+from peer_methods import METHODS
+
+from gradicon.evaluation.evaluate import judge_transform
+from gradicon.physical.images import read_image
+from gradicon.physical.transforms import ItkTransform
+from gradicon.registration.batch import Row, read_pairs
+from gradicon.registration.scores import read_extras
+
+Record = dict[str, Any]
+TITLES = {
+    "ants": "ANTs SyN (antspyx)",
+    "greedy": "greedy",
+    "demons": "diffeomorphic demons (SimpleITK)",
+    "elastix": "elastix, B-splines",
+    "convexadam": "ConvexAdam",
+    "gradicon": "gradicon, from scratch",
+}
+_PACKAGES = {
+    "ants": "antspyx",
+    "greedy": "picsl_greedy",
+    "demons": "SimpleITK",
+    "elastix": "itk-elastix",
+    "convexadam": "convexAdam",
+}
+
+
+def register(method: str, row: Row, work: Path, threads: int) -> Record:
+    """One pair by one method, in another process, and what is to be said of it."""
+    transform, said = work / "transform.h5", [str(row.fixed), str(row.moving)]
+    names = ("OMP_NUM_THREADS", "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    script = Path(__file__).with_name("peer_methods.py")
+    done = subprocess.run(
+        [sys.executable, str(script), method, *said, str(transform)],
+        env=os.environ | dict.fromkeys(names, str(threads)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        return {"status": "failed", "error": lines[-1] if lines else f"exit {done.returncode}"}
+    found: Record = {"status": "done", **json.loads(done.stdout.splitlines()[-1])}
+    found |= judge(sitk.ReadTransform(str(transform)), row)
+    transform.unlink()
+    return found
+
+
+def judge(transform: ItkTransform, row: Row) -> Record:
+    """Dice or landmark error, and folds: of the transform itself, at the voxels of the fixed image."""
+    fixed, moving = read_image(row.fixed), read_image(row.moving)
+    field = sitk.TransformToDisplacementField(
+        transform, sitk.sitkVectorFloat64, fixed.GetSize(), fixed.GetOrigin(), fixed.GetSpacing(), fixed.GetDirection()
+    )
+    determinant = sitk.GetArrayFromImage(sitk.DisplacementFieldJacobianDeterminant(field))
+    record = judge_transform(transform, read_extras(row.extras, fixed, moving))
+    kept = ("mean_dice", "mean_dice_before", "mean_hd95_mm", "landmark_error_mm", "landmark_error_before_mm")
+    return {name: record[name] for name in kept if name in record} | {"folds_percent": 100 * float((determinant <= 0).mean())}
+
+
+def run(sets: Mapping[str, Path], methods: Sequence[str], first: int | None, out: Path, threads: int) -> list[Record]:
+    """Every method on every pair of every set."""
+    work = [(name, row, method) for name, path in sets.items() for row in read_pairs(path)[:first] for method in methods]
+    records: list[Record] = []
+    for i, (name, row, method) in enumerate(work, 1):
+        path = out / "pairs" / f"{name}-{row.name}-{method}.json"
+        if path.exists():
+            records.append(json.loads(path.read_text(encoding="utf-8")))
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        record = {"set": name, "pair": row.name, "method": method, **register(method, row, out, threads)}
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        records.append(record)
+        print(f"{i} of {len(work)}: {json.dumps(record)}", file=sys.stderr, flush=True)
+    return records
+
+
+def summarise(records: Sequence[Record]) -> list[Record]:
+    """Mean and standard deviation of every set and method."""
+    found: list[Record] = []
+    for name, method in dict.fromkeys((record["set"], record["method"]) for record in records):
+        own = [record for record in records if (record["set"], record["method"]) == (name, method)]
+        done = [record for record in own if record["status"] == "done"]
+        row: Record = {"set": name, "method": method, "pairs": len(own), "failed": len(own) - len(done)}
+        for key in sorted({key for record in done for key, value in record.items() if isinstance(value, float)}):
+            values = [record[key] for record in done if key in record]
+            row[key] = {"mean": mean(values), "sd": stdev(values) if len(values) > 1 else 0.0}
+        found.append(row)
+    return found
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """One table for each set."""
+    lines: list[str] = []
+    for name in dict.fromkeys(row["set"] for row in result["summary"]):
+        rows = [row for row in result["summary"] if row["set"] == name]
+        measure, title = _measure(rows)
+        best = max if measure == "mean_dice" else min
+        leader = best((row for row in rows if measure in row), key=lambda row: row[measure]["mean"], default=None)
+        lines += [
+            f"### {name}",
+            "",
+            f"| method | pairs | failed | {title} | folds % | seconds | GB |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        before = next((row[f"{measure}_before"] for row in rows if f"{measure}_before" in row), None) if measure else None
+        if before is not None:
+            lines.append(f"| as the scans lie | {rows[0]['pairs']} | | {before['mean']:.3f} | | | |")
+        for row in rows:
+            score = f"{row[measure]['mean']:.3f} ± {row[measure]['sd']:.3f}" if measure in row else "-"
+            score = f"**{score}**" if row is leader else score
+            cost = " | ".join(f"{row[key]['mean']:.{digits}g}" if key in row else "-" for key, digits in _COSTS)
+            lines.append(f"| {TITLES[row['method']]} | {row['pairs']} | {row['failed']} | {score} | {cost} |")
+        lines.append("")
+    told = f"{result['command']}, {result['date']}, {result['hardware']}"
+    return "\n".join([*lines, f"`{told}`", ""])
+
+
+_COSTS = (("folds_percent", 2), ("seconds", 3), ("peak_memory_gb", 2))
+
+
+def _measure(rows: Sequence[Record]) -> tuple[str, str]:
+    for key, title in (("mean_dice", "mean Dice"), ("landmark_error_mm", "landmark error [mm]")):
+        if any(key in row for row in rows):
+            return key, title
+    return "", "-"
+
+
+def draw(result: Mapping[str, Any], path: Path) -> None:
+    """Accuracy against seconds, one panel for each set that has a measure."""
+    from matplotlib.figure import Figure
+
+    sets = [name for name in dict.fromkeys(row["set"] for row in result["summary"]) if _measure_of(result, name)[0]]
+    figure = Figure(figsize=(4.2 * len(sets), 4), layout="constrained")
+    for axes, name in zip(np.atleast_1d(figure.subplots(1, len(sets))), sets, strict=True):
+        measure, title = _measure_of(result, name)
+        for k, method in enumerate(TITLES):
+            own = [row for row in result["summary"] if (row["set"], row["method"]) == (name, method) and measure in row]
+            for row in own:
+                ours = method.startswith("gradicon")
+                axes.plot(
+                    row["seconds"]["mean"],
+                    row[measure]["mean"],
+                    "*" if ours else "o",
+                    ms=13 if ours else 8,
+                    color=f"C{k}",
+                    label=TITLES[method],
+                )
+        axes.set(title=name, xlabel="seconds per pair", ylabel=title, xscale="log")
+        if measure != "mean_dice":
+            axes.invert_yaxis()
+        axes.grid(alpha=0.25)
+    figure.axes[-1].legend(fontsize=7)
+    figure.savefig(path, dpi=130)
+
+
+def _measure_of(result: Mapping[str, Any], name: str) -> tuple[str, str]:
+    return _measure([row for row in result["summary"] if row["set"] == name])
+
+
+def main() -> None:
+    """Run, or show again."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", metavar="NAME=PAIRS.csv")
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--first", type=int, help="only so many pairs of each set")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--show", type=Path, metavar="JSON", help="write the table and the plot of a result, and run nothing")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    if given.show:
+        result = json.loads(given.show.read_text(encoding="utf-8"))
+    else:
+        sets = {name: Path(path) for name, path in (each.split("=", 1) for each in given.sets)}
+        records = run(sets, given.methods, given.first, given.out, given.threads)
+        result = {
+            "command": f"python benchmarks/peers.py {shlex.join(sys.argv[1:])}",
+            "date": datetime.now(UTC).date().isoformat(),
+            "hardware": f"{platform.machine()} CPU, {given.threads} threads",
+            "versions": {name: version(package) for name, package in _PACKAGES.items() if name in given.methods},
+            "summary": summarise(records),
+            "records": records,
+        }
+        (given.out / "peers.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (given.out / "peers.md").write_text(table(result), encoding="utf-8")
+    draw(result, given.out / "peers.png")
+
+
+if __name__ == "__main__":
+    main()
