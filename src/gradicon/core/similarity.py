@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from gradicon.core.sampling import window
+from gradicon.core.sampling import box_mean, window
 
 Image = Float[Tensor, "b c *s"]
 Mask = Float[Tensor, "_ 1 *s"] | None
@@ -131,18 +131,15 @@ def _self_similarity(image: Tensor, radius: int, dilation: int) -> Tensor:
 
     pairs = [(a, i, b, j) for a, b in combinations(range(dimension), 2) for i, j in product((-1, 1), repeat=2)]
     distances = torch.stack([(neighbour(a, i) - neighbour(b, j)) ** 2 for a, i, b, j in pairs], 2)
-    distances = _box_mean(distances.flatten(1, 2), radius).reshape(distances.shape)
+    patches = distances.flatten(1, 2)
+    for axis in range(dimension):
+        patches = box_mean(patches, axis, radius)
+    distances = patches.reshape(distances.shape)
     distances = distances - distances.amin(2, keepdim=True)
     noise = distances.mean(2, keepdim=True)
     typical = noise.detach().flatten(2).mean(-1)[(..., *[None] * (dimension + 1))]
     floor = torch.clamp_min(typical * 1e-3, 1e-12)
     return (-distances / noise.clamp(floor, torch.clamp_min(typical * 1e3, 1e-12))).exp().flatten(1, 2)
-
-
-def _box_mean(image: Tensor, radius: int) -> Tensor:
-    dimension = image.ndim - 2
-    pool = {2: F.avg_pool2d, 3: F.avg_pool3d}[dimension]
-    return pool(F.pad(image, [radius] * (2 * dimension), mode="replicate"), 2 * radius + 1, stride=1)
 
 
 def _parzen(image: Tensor, weight: Tensor, bins: int) -> Tensor:

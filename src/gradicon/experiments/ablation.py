@@ -72,7 +72,7 @@ class Size:
     iterations: int
 
 
-_FULL = Size(3000, 4, 3e-4, ((16, 32, 64, 256, 512), (16, 32, 64, 128, 256)), _ITERATIONS)
+_FULL = Size(2000, 4, 3e-4, ((16, 32, 64, 256, 512), (16, 32, 64, 128, 256)), _ITERATIONS)
 _QUICK = Size(30, 2, 1e-3, ((4, 8), (4, 8)), 2)
 
 

@@ -59,7 +59,7 @@ _FULL = Size(
     2000,
     16,
     ModelConfig(dimension=2, stage=1),
-    TrainingConfig(batch_size=64, learning_rate=5e-4, stage1_steps=1500, stage2_steps=0, image_every=10**9),
+    TrainingConfig(batch_size=16, learning_rate=5e-4, stage1_steps=2000, stage2_steps=0, image_every=10**9),
     200,
 )
 _QUICK = Size(

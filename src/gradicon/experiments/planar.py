@@ -41,8 +41,8 @@ class Size:
     pixels: int = 128
     warps: int = 20
     judged: int = 100
-    shapes_batch: int = 64
-    drive_batch: int = 16
+    shapes_batch: int = 16
+    drive_batch: int = 4
     exponents: tuple[int, ...] = tuple(range(-6, 7))
     search: tuple[int, ...] = (-4, -2, 0, 2, 4)
     steps: int = 1000
