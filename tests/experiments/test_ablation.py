@@ -73,7 +73,7 @@ def test_table_and_figure_come_from_the_numbers_alone(numbers: Numbers):
 
 def test_data_that_are_prepared_already_are_taken_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made, config = prepared("cardiac", setting(tmp_path / "made"))
-    assert Dataset.open(made).train_pairs == ((0, 1), (2, 3))
+    assert Dataset.open(made).groups[0].pairs == ((0, 1), (2, 3))
     monkeypatch.setitem(ablation.SETS, "cardiac", config)
     assert prepared("cardiac", setting(tmp_path, quick=False, data=made.parent)) == (made, config)
 

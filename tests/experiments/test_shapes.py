@@ -83,7 +83,7 @@ def test_elastic_maps_are_the_same_at_any_resolution():
 def test_any_two_shapes_are_trained_on_and_pairs_are_judged(tmp_path: Path):
     shape_set(12, 32, 50).store(tmp_path / "data")
     dataset = Dataset.open(tmp_path / "data")
-    assert dataset.train == tuple(range(12))
+    assert dataset.groups[0].images == tuple(range(12))
     assert len(dataset.validation_pairs) == 50
     assert all(a != b and min(a, b) >= 0 and max(a, b) < 12 for a, b in dataset.validation_pairs)
 
@@ -95,9 +95,9 @@ def test_a_source_is_paired_with_its_own_warps(tmp_path: Path):
     made.store(tmp_path / "data")
     dataset = Dataset.open(tmp_path / "data")
     assert dataset.shape == (16, 12)
-    assert dataset.train == ()
-    assert dataset.train_pairs == ((0, 2), (0, 3), (0, 4), (1, 5), (1, 6), (1, 7))
-    assert set(dataset.validation_pairs) <= set(dataset.train_pairs)
+    assert dataset.groups[0].images == ()
+    assert dataset.groups[0].pairs == ((0, 2), (0, 3), (0, 4), (1, 5), (1, 6), (1, 7))
+    assert set(dataset.validation_pairs) <= set(dataset.groups[0].pairs)
     assert len(set(dataset.validation_pairs)) == 4
     for moving, fixed in made.train_pairs:
         np.testing.assert_allclose(made.images[moving], made.images[fixed], atol=1e-6)

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradicon.training.dataset import Group
 from gradicon.training.pairs import Pairs, generator, owned, points
 
 NUMBERS = st.integers(0, 10**6)
@@ -12,13 +13,13 @@ NUMBERS = st.integers(0, 10**6)
 
 @given(seed=NUMBERS, step=NUMBERS, index=st.integers(0, 9), count=st.integers(2, 9))
 def test_a_draw_depends_on_its_key_alone(seed: int, step: int, index: int, count: int):
-    pairs = Pairs(seed, tuple(range(10, 10 + count)), ())
+    pairs = Pairs(seed, (Group(tuple(range(10, 10 + count)), ()),))
     drawn = pairs.draw(step, index)
     torch.manual_seed(step)  # nothing global matters, nor what was drawn before
     pairs.draw(step + 1, index)
     assert pairs.draw(step, index) == drawn
     assert drawn[0] != drawn[1]
-    assert set(drawn) <= set(pairs.images)
+    assert set(drawn) <= set(pairs.groups[0].images)
 
 
 @given(batch=st.integers(1, 12), processes=st.integers(1, 4))
@@ -31,17 +32,17 @@ def test_processes_share_a_batch_without_gap_or_overlap(batch: int, processes: i
 
 
 def test_every_pair_is_drawn_equally_often():
-    counts = Counter(Pairs(3, (0, 1, 2, 3), ()).draw(step, 0) for step in range(2400))
+    counts = Counter(Pairs(3, (Group((0, 1, 2, 3), ()),)).draw(step, 0) for step in range(2400))
     assert len(counts) == 12
     assert all(140 < count < 260 for count in counts.values())
 
 
 def test_the_samples_of_a_step_differ():
-    assert len({Pairs(0, tuple(range(50)), ()).draw(7, index) for index in range(20)}) > 15
+    assert len({Pairs(0, (Group(tuple(range(50)), ()),)).draw(7, index) for index in range(20)}) > 15
 
 
 def test_given_pairs_come_in_either_order():
-    counts = Counter(Pairs(0, (), ((0, 1), (2, 3))).draw(step, 0) for step in range(800))
+    counts = Counter(Pairs(0, (Group((), ((0, 1), (2, 3))),)).draw(step, 0) for step in range(800))
     assert set(counts) == {(0, 1), (1, 0), (2, 3), (3, 2)}
     assert all(140 < count < 260 for count in counts.values())
 

@@ -100,12 +100,12 @@ def test_given_pairs(tmp_path: Path):
     manifest = write_csv(tmp_path / "m.csv", ["fixed", "moving"], [["i0.nii.gz", "i1.nii.gz"], ["i0.nii.gz", "i2.nii.gz"]])
     prepare(manifest, recipe, tmp_path / "data", validation=tmp_path / "pairs.csv")
     data = Dataset.open(tmp_path / "data")
-    assert data.train == ()
-    named = [(data.names[moving], data.names[fixed]) for moving, fixed in data.train_pairs]
+    assert data.groups[0].images == ()
+    named = [(data.names[moving], data.names[fixed]) for moving, fixed in data.groups[0].pairs]
     assert named == [("i1.nii.gz", "i0.nii.gz"), ("i2.nii.gz", "i0.nii.gz")]
     assert [(data.names[m], data.names[f]) for m, f in data.validation_pairs] == [("i1.nii.gz", "i0.nii.gz")]
     assert data.has_labels(data.validation_pairs[0])
-    assert not data.has_labels(data.train_pairs[0])
+    assert not data.has_labels(data.groups[0].pairs[0])
 
 
 @pytest.mark.parametrize(

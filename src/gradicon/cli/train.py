@@ -1,4 +1,4 @@
-"""`gradicon prepare` and `gradicon train`."""
+"""`gradicon prepare`, `gradicon join` and `gradicon train`."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from gradicon.cli import choices
 from gradicon.cli.common import Overwrite, stderr, this_command
+from gradicon.training.join import join as join_data
 from gradicon.training.prepare import prepare as prepare_data
 from gradicon.training.recipe import read_recipe
 from gradicon.training.runlog import Report
@@ -37,6 +38,21 @@ def prepare(
     size = sum(file["bytes"] for file in found["files"].values()) / 1e6
     judged = f", {len(found['validation_pairs'])} validation pairs" if found["validation_pairs"] else ""
     typer.echo(f"{out}: {len(found['images'])} images{judged}, {size:.0f} MB")
+
+
+def join(
+    folders: Annotated[list[Path], typer.Argument(help="Folders that `gradicon prepare` wrote.", show_default=False)],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The folder for all of them.", show_default=False)],
+    overwrite: Overwrite = False,
+) -> None:
+    """Make one folder of several, to train one network on all of them; its recipe says pairs = "joined".
+
+    Pairs are of one folder, and each folder's turn comes equally often.
+
+    Example: `gradicon join brain hippocampus cardiac -o all`
+    """
+    found = join_data(folders, out, overwrite=overwrite)
+    typer.echo(f"{out}: {len(found['images'])} images in {len(found['groups'])} groups")
 
 
 def train(

@@ -97,7 +97,9 @@ class Batches:
 
 def check_loss_has_data(recipe: Recipe, dataset: Dataset) -> None:
     """Refuse weights of labels or landmarks that some pair does not have. The landmarks of a batch must be equally many."""
-    used = dataset.train or tuple({i for pair in dataset.train_pairs for i in pair})
+    groups = dataset.groups
+    used = [i for group in groups for i in (*group.images, *dict.fromkeys(i for pair in group.pairs for i in pair))]
+    mixed = any(group.images for group in groups) or recipe.training.batch_size > 1
     images = dataset.metadata["images"]
     if recipe.loss.label_weight:
         for i in used:
@@ -108,7 +110,7 @@ def check_loss_has_data(recipe: Recipe, dataset: Dataset) -> None:
         for i in used:
             if not images[i]["landmarks"]:
                 raise ValueError(f"{images[i]['name']}: no landmarks, but the recipe says landmark_weight > 0")
-            if images[i]["landmarks"] != want and (dataset.train or recipe.training.batch_size > 1):
+            if images[i]["landmarks"] != want and mixed:
                 raise ValueError(
                     f"{images[i]['name']}: {images[i]['landmarks']} landmarks, others have {want}: they must correspond"
                 )

@@ -9,7 +9,7 @@ from gradicon.models import ModelConfig
 
 Modality = Literal["auto", "ct", "mr"]
 Crop = Literal["fit", "center"]
-Pairing = Literal["inter", "intra"]
+Pairing = Literal["inter", "intra", "joined"]
 Regularizer = Literal["gradicon", "icon", "diffusion", "bending"]
 Precision = Literal["32", "bf16-mixed"]
 Schedule = Literal["constant", "cosine"]
@@ -27,7 +27,8 @@ class DataConfig:
         spacing_mm: for "center", in array order.
         modality: "ct" clips to a window of Hounsfield units, "mr" at the 1st and 99th percentile, "auto" looks at each image.
         mask_outside: set what lies outside a mask to zero, where the list of images has masks.
-        pairs: "inter", any two images of a list; "intra", the pairs of a list, in either order.
+        pairs: "inter", any two images of a list; "intra", the pairs of a list, in either order; "joined", both, of several
+            folders of prepared images (`gradicon join`).
     """
 
     shape: tuple[int, ...]

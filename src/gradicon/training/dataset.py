@@ -20,6 +20,14 @@ METADATA, IMAGES, LABELS, LANDMARKS = "dataset.json", "images.npy", "labels.npy"
 FILES = (IMAGES, LABELS, LANDMARKS)
 
 
+@dataclass(frozen=True)
+class Group:
+    """Images that belong together: any two of `images` make a pair to train on, or the (moving, fixed) `pairs` do."""
+
+    images: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Prepared images, by number.
@@ -75,14 +83,12 @@ class Dataset:
         return max(len(self.metadata["labels"]) - 1, 0)
 
     @property
-    def train(self) -> tuple[int, ...]:
-        """The images any two of which make a pair."""
-        return tuple(self.metadata["train"])
-
-    @property
-    def train_pairs(self) -> tuple[tuple[int, int], ...]:
-        """The pairs to train on, where they are given."""
-        return tuple((int(a), int(b)) for a, b in self.metadata["train_pairs"])
+    def groups(self) -> tuple[Group, ...]:
+        """What to train on: one group, or where folders were joined one of each."""
+        return tuple(
+            Group(tuple(group["train"]), tuple((int(a), int(b)) for a, b in group["train_pairs"]))
+            for group in self.metadata.get("groups", [self.metadata])
+        )
 
     @property
     def validation_pairs(self) -> tuple[tuple[int, int], ...]:

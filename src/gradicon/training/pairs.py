@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradicon.core.sampling import cells, one_per_cell
-from gradicon.training.dataset import Dataset
+from gradicon.training.dataset import Dataset, Group
 
 
 def generator(*key: int | str, device: torch.device | str = "cpu") -> torch.Generator:
@@ -27,26 +27,28 @@ def generator(*key: int | str, device: torch.device | str = "cpu") -> torch.Gene
 
 @dataclass(frozen=True)
 class Pairs:
-    """Which two images make sample `index` of step `step`: any two of `images`, or one of `given` in either order."""
+    """Which two images make sample `index` of step `step`: of a group by lot, any two of its images, or a pair in either order."""
 
     seed: int
-    images: tuple[int, ...]
-    given: tuple[tuple[int, int], ...]
+    groups: tuple[Group, ...]
 
     @classmethod
     def of(cls, dataset: Dataset, seed: int) -> "Pairs":
         """The pairs of a set of prepared images."""
-        return cls(seed, dataset.train, dataset.train_pairs)
+        return cls(seed, dataset.groups)
 
     def draw(self, step: int, index: int) -> tuple[int, int]:
         """The images a and b, by number."""
         source = generator(self.seed, step, index, "pair")
-        if self.given:
-            pair = self.given[int(torch.randint(len(self.given), (), generator=source))]
+        group = self.groups[0]
+        if len(self.groups) > 1:
+            group = self.groups[int(torch.randint(len(self.groups), (), generator=source))]
+        if group.pairs:
+            pair = group.pairs[int(torch.randint(len(group.pairs), (), generator=source))]
             return pair if torch.rand((), generator=source) < 0.5 else (pair[1], pair[0])
-        first = int(torch.randint(len(self.images), (), generator=source))
-        other = int(torch.randint(len(self.images) - 1, (), generator=source))
-        return self.images[first], self.images[other + (other >= first)]
+        first = int(torch.randint(len(group.images), (), generator=source))
+        other = int(torch.randint(len(group.images) - 1, (), generator=source))
+        return group.images[first], group.images[other + (other >= first)]
 
 
 def owned(batch_size: int, rank: int, processes: int) -> range:

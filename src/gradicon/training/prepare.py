@@ -42,6 +42,8 @@ def prepare(
 def _listed(manifest: Path, config: DataConfig, validation: Path | None) -> tuple[list[Item], dict[str, Any]]:
     """Every image once, and the pairs by its number."""
     judged = [] if validation is None else read_pairs(validation)
+    if config.pairs == "joined":
+        raise ValueError('pairs = "joined" is for folders that were prepared already: join them with `gradicon join`')
     if config.pairs == "inter":
         given, trained = read_images(manifest), []
     else:
