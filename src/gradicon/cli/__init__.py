@@ -14,7 +14,7 @@ from gradicon.cli.demo import demo
 from gradicon.cli.evaluate import evaluate
 from gradicon.cli.experiment import experiment
 from gradicon.cli.register import register
-from gradicon.cli.train import join, prepare, train
+from gradicon.cli.train import join, prepare, synthesise, train
 from gradicon.cli.weights import import_weights, inspect
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown")
@@ -36,6 +36,7 @@ for command in (
     convert,
     batch,
     prepare,
+    synthesise,
     join,
     train,
     evaluate,

@@ -1,4 +1,4 @@
-"""`gradicon prepare`, `gradicon join` and `gradicon train`."""
+"""`gradicon prepare`, `gradicon synthesise`, `gradicon join` and `gradicon train`."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -14,6 +14,7 @@ from gradicon.training.join import join as join_data
 from gradicon.training.prepare import prepare as prepare_data
 from gradicon.training.recipe import read_recipe
 from gradicon.training.runlog import Report
+from gradicon.training.synthetic import store_synthetic
 
 if TYPE_CHECKING:
     from gradicon.training.trainer import Outcome
@@ -38,6 +39,23 @@ def prepare(
     size = sum(file["bytes"] for file in found["files"].values()) / 1e6
     judged = f", {len(found['validation_pairs'])} validation pairs" if found["validation_pairs"] else ""
     typer.echo(f"{out}: {len(found['images'])} images{judged}, {size:.0f} MB")
+
+
+def synthesise(
+    recipe: Annotated[Path, typer.Option("-r", "--recipe", help="A recipe, of which [data] counts here.", show_default=False)],
+    count: Annotated[int, typer.Option(min=1, help="Pairs to train on.", show_default=False)],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The folder for the prepared data.", show_default=False)],
+    validation: Annotated[int, typer.Option(min=0, help="Pairs to validate on, besides.")] = 0,
+    seed: Annotated[int, typer.Option(help="Another one gives other images.")] = 0,
+) -> None:
+    """Make images of no anatomy to train on: random smooth regions in random contrasts, warped at random.
+
+    Example: `gradicon synthesise --recipe my.toml --count 200 -o synthetic`
+    """
+    config = read_recipe(recipe).data
+    with _preparing() as show:
+        store_synthetic(out, config, count, validation=validation, seed=seed, on_pair=lambda k, n: show(k, n, f"pair {k}"))
+    typer.echo(f"{out}: {count} pairs" + (f", {validation} validation pairs" if validation else ""))
 
 
 def join(
