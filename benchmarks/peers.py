@@ -80,8 +80,16 @@ def judge(transform: ItkTransform, row: Row) -> Record:
     )
     determinant = sitk.GetArrayFromImage(sitk.DisplacementFieldJacobianDeterminant(field))
     record = judge_transform(transform, read_extras(row.extras, fixed, moving))
-    kept = ("mean_dice", "mean_dice_before", "mean_hd95_mm", "landmark_error_mm", "landmark_error_before_mm")
-    return {name: record[name] for name in kept if name in record} | {"folds_percent": 100 * float((determinant <= 0).mean())}
+    names = {
+        "mean_dice": "mean_dice",
+        "mean_dice_before": "mean_dice_before",
+        "mean_hd95_mm": "mean_hd95_mm",
+        "mean_landmark_error_mm": "landmark_error_mm",
+        "mean_landmark_error_before_mm": "landmark_error_mm_before",
+    }
+    return {ours: record[name] for name, ours in names.items() if name in record} | {
+        "folds_percent": 100 * float((determinant <= 0).mean())
+    }
 
 
 def run(sets: Mapping[str, Path], methods: Sequence[str], first: int | None, out: Path, threads: int) -> list[Record]:
