@@ -22,7 +22,7 @@ from gradicon.registration.refine import random_points
 Shape = tuple[int, ...]
 
 
-_FOLD_MARGIN, _FOLD_WEIGHT = 0.2, 15.0
+_FOLD_MARGIN = 0.2
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class FieldSettings:
         weight: of the GradICON penalty, the paper's lambda.
         learning_rate: Adam's, in voxels of the level at work; it falls along a cosine within each level.
         seed: of the points where the penalty is measured.
+        barrier: the weight of what keeps determinants away from zero.
     """
 
     similarity: Similarity
@@ -42,6 +43,7 @@ class FieldSettings:
     weight: float = 1.5
     learning_rate: float = 0.2
     seed: int = 0
+    barrier: float = 15.0
 
 
 def pyramid(shape: Shape, spacing: Sequence[float], levels: int) -> list[Shape]:
@@ -132,7 +134,7 @@ def _objective(
     penalty = gradient_inconsistency(phi_ab, phi_ba, x)
     shape = fixed.shape[2:]
     barrier = fold_barrier(phi_ab, shape) + fold_barrier(phi_ba, shape)
-    return Objective(unlike + settings.weight * penalty + _FOLD_WEIGHT * barrier, unlike, penalty, phi_ab, phi_ba)
+    return Objective(unlike + settings.weight * penalty + settings.barrier * barrier, unlike, penalty, phi_ab, phi_ba)
 
 
 def fold_barrier(phi: DisplacementField, shape: Sequence[int], margin: float = _FOLD_MARGIN) -> Tensor:

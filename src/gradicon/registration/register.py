@@ -27,6 +27,7 @@ OnStep = Callable[[int, int, Objective], None]
 _WINDOW = 2.0  # LNCC's sigma where fields start from nothing, in voxels of the finest axis of the working grid
 _TRAINED_WINDOW = 5.0  # and from a model's answer: in voxels of every axis of its grid, as in the paper's training
 _PATCH = 1  # voxels: MIND's patches and their distance; finer than in the reference, which does better on small structures
+_BARRIER, _MIND_BARRIER = 15.0, 1.5  # MIND's numbers are a tenth of LNCC's
 _RATE, _TRAINED_RATE = 0.2, 0.4  # Adam's, in voxels: a model's answer has one level of few steps to move by
 
 
@@ -116,7 +117,8 @@ def _fields(
     on_step: OnStep | None,
 ) -> tuple[DisplacementField, DisplacementField]:
     steps = (options.refine,) * len(shapes)
-    settings = FieldSettings(similarity, steps, options.penalty_weight, learning_rate, options.seed)
+    barrier = _MIND_BARRIER if options.similarity == "mind_ssc" else _BARRIER
+    settings = FieldSettings(similarity, steps, options.penalty_weight, learning_rate, options.seed, barrier)
     masks, report = (pair.moving_weight, pair.fixed_weight), _counted(on_step, sum(steps))
     return optimise_fields(pair.moving, pair.fixed, start, shapes, settings, masks=masks, on_step=report)
 
