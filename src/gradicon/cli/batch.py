@@ -1,33 +1,26 @@
 """`gradicon batch`: a cohort of pairs."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gradicon.cli import choices
+from gradicon.cli.choices import registers
 from gradicon.cli.common import OutFolder, optimisation_progress, stdout, table, this_command
 from gradicon.registration.batch import Row, check_same_options, read_pairs, run_batch
 from gradicon.registration.files import register_files
 from gradicon.registration.options import Options
 
 
+@registers
 def batch(
+    choose: Callable[[], Options],
     pairs: Annotated[
         Path,
         typer.Argument(help="A CSV file of pairs: columns fixed, moving and more, below.", show_default=False),
     ],
     out: OutFolder,
-    model: choices.Model = None,
-    refine: choices.Refine = 60,
-    refine_network: choices.RefineNetwork = False,
-    similarity: choices.Similarity = "lncc",
-    weight: choices.Weight = None,
-    init: choices.Init = "auto",
-    fixed_modality: choices.Modality = "auto",
-    moving_modality: choices.Modality = "auto",
-    mask_similarity_only: choices.MaskSimilarityOnly = False,
-    device: choices.Device = "auto",
     again: Annotated[bool, typer.Option("--again", help="Register pairs that are done already, too.")] = False,
 ) -> None:
     """Register every pair of a list: one folder each, a summary.csv and summary.json. Run it again, and it goes on where it was.
@@ -37,18 +30,7 @@ def batch(
 
     Example: `gradicon batch pairs.csv -o results`
     """
-    options = Options(
-        fixed_modality=fixed_modality,
-        moving_modality=moving_modality,
-        init=init,
-        model=model,
-        refine=refine,
-        refine_network=refine_network,
-        similarity=similarity,
-        weight=weight,
-        mask_outside=not mask_similarity_only,
-        device=device,
-    )
+    options = choose()
     rows = read_pairs(pairs)
     if not again:
         check_same_options(rows, out, options)

@@ -1,5 +1,6 @@
 """`gradicon evaluate`: how good a registration is, on a list of pairs."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ import torch
 import typer
 
 import gradicon
-from gradicon.cli import choices
+from gradicon.cli.choices import registers
 from gradicon.cli.common import optimisation_progress, stdout, table, this_command
 from gradicon.evaluation.compare import Difference
 from gradicon.evaluation.compare import compare as compare_tables
@@ -21,19 +22,11 @@ from gradicon.registration.options import Options
 from gradicon.registration.register import OnStep
 
 
+@registers
 def evaluate(
+    choose: Callable[[], Options],
     pairs: Annotated[Path | None, typer.Argument(help="A CSV file of pairs, with labels or landmarks.", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The folder for the table.", show_default=False)] = None,
-    model: choices.Model = None,
-    refine: choices.Refine = 60,
-    refine_network: choices.RefineNetwork = False,
-    similarity: choices.Similarity = "lncc",
-    weight: choices.Weight = None,
-    init: choices.Init = "auto",
-    fixed_modality: choices.Modality = "auto",
-    moving_modality: choices.Modality = "auto",
-    mask_similarity_only: choices.MaskSimilarityOnly = False,
-    device: choices.Device = "auto",
     again: Annotated[bool, typer.Option("--again", help="Register pairs that are done already, too.")] = False,
     compare: Annotated[tuple[Path, Path] | None, typer.Option(metavar="A.json B.json", help="Compare two tables instead.")] = None,
 ) -> None:
@@ -52,18 +45,7 @@ def evaluate(
         return
     if pairs is None or out is None:
         raise typer.BadParameter("give PAIRS.csv -o OUT, or --compare A.json B.json")
-    options = Options(
-        fixed_modality=fixed_modality,
-        moving_modality=moving_modality,
-        init=init,
-        model=model,
-        refine=refine,
-        refine_network=refine_network,
-        similarity=similarity,
-        weight=weight,
-        mask_outside=not mask_similarity_only,
-        device=device,
-    )
+    options = choose()
     listed = read_pairs(pairs)
     check_pairs(listed)
     with ExitStack() as bars:

@@ -8,7 +8,7 @@ import torch
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gradicon.cli import choices
+from gradicon.cli.choices import DeviceChoice
 from gradicon.cli.common import OutFolder, stderr, this_command
 from gradicon.experiments.study import Name, Setting
 
@@ -18,7 +18,7 @@ def experiment(
     name: Annotated[Name | None, typer.Argument(help="Which study.", show_default=False)] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A size that a CPU finishes in minutes.")] = False,
     data: Annotated[Path | None, typer.Option(help="The folder of real data sets, for studies that need one.")] = None,
-    device: choices.Device = "auto",
+    device: DeviceChoice = "auto",
     jobs: Annotated[int, typer.Option(min=1, help="Trainings at a time, on one GPU.")] = 1,
     show: Annotated[Path | None, typer.Option(metavar="JSON", help="Write the table and figure of a result; run nothing.")] = None,
 ) -> None:

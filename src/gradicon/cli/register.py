@@ -1,12 +1,13 @@
 """`gradicon register`."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gradicon.cli import choices
+from gradicon.cli.choices import registers
 from gradicon.cli.common import OutFolder, Overwrite, optimisation_progress, refuse_existing, this_command
 from gradicon.registration.files import register_files
 from gradicon.registration.options import Options
@@ -14,47 +15,28 @@ from gradicon.registration.outputs import FILES
 from gradicon.registration.scores import Extras
 
 
+@registers
 def register(
+    choose: Callable[[], Options],
     fixed: Annotated[
         Path, typer.Option("-f", "--fixed", help="The image to align to: a file or a DICOM folder.", show_default=False)
     ],
     moving: Annotated[Path, typer.Option("-m", "--moving", help="The image to be aligned.", show_default=False)],
     out: OutFolder,
-    model: choices.Model = None,
-    refine: choices.Refine = 60,
-    refine_network: choices.RefineNetwork = False,
-    similarity: choices.Similarity = "lncc",
-    weight: choices.Weight = None,
-    init: choices.Init = "auto",
-    fixed_modality: choices.Modality = "auto",
-    moving_modality: choices.Modality = "auto",
     fixed_mask: Annotated[Path | None, typer.Option(help="Where the fixed image counts.")] = None,
     moving_mask: Annotated[Path | None, typer.Option(help="Where the moving image counts.")] = None,
-    mask_similarity_only: choices.MaskSimilarityOnly = False,
     fixed_labels: Annotated[Path | None, typer.Option(help="To score: Dice per label.")] = None,
     moving_labels: Annotated[Path | None, typer.Option(help="To warp and score.")] = None,
     fixed_landmarks: Annotated[Path | None, typer.Option(help="To carry along and score: .csv, .fcsv, .mrk.json.")] = None,
     moving_landmarks: Annotated[Path | None, typer.Option(help="To score.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print report.json on standard output.")] = False,
-    device: choices.Device = "auto",
     overwrite: Overwrite = False,
 ) -> None:
     """Align MOVING to FIXED: the warped image, the transform and its inverse, and a report to look at.
 
     Example: `gradicon register -f fixed.nii.gz -m moving.nii.gz -o result`
     """
-    options = Options(
-        fixed_modality=fixed_modality,
-        moving_modality=moving_modality,
-        init=init,
-        model=model,
-        refine=refine,
-        refine_network=refine_network,
-        similarity=similarity,
-        weight=weight,
-        mask_outside=not mask_similarity_only,
-        device=device,
-    )
+    options = choose()
     extras = Extras(fixed_labels, moving_labels, fixed_landmarks, moving_landmarks)
     refuse_existing([out], overwrite=overwrite)
     with optimisation_progress("registering") as show:

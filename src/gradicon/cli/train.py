@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gradicon.cli import choices
+from gradicon.cli.choices import DeviceChoice
 from gradicon.cli.common import Overwrite, stderr, this_command
 from gradicon.training.join import join as join_data
 from gradicon.training.prepare import prepare as prepare_data
@@ -78,7 +78,7 @@ def train(
     data: Annotated[Path | None, typer.Option(help="The folder that `gradicon prepare` wrote.")] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The folder for the run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with this run.", metavar="RUN")] = None,
-    device: choices.Device = "auto",
+    device: DeviceChoice = "auto",
     devices: Annotated[int, typer.Option(min=1, help="GPUs, or processes on a CPU, of this machine.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Machines, under Slurm or torchrun.")] = 1,
     max_minutes: Annotated[float | None, typer.Option(min=0, help="Stop after so long, with a checkpoint.")] = None,
