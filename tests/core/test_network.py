@@ -4,11 +4,12 @@ from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from gradicon.core.network import Displace, Down, RegistrationNetwork, TwoStep, multiresolution, refined, warp
 from gradicon.core.sampling import halve, unit_grid
 from gradicon.core.transform import Affine
-from gradicon.core.unet import UNet, VoxelMorphUNet
+from gradicon.core.unet import UNet, VoxelMorphUNet, doubled_by_products
 from maps import blobs
 
 SMALL = partial(UNet, down=(4, 8, 8), up=(4, 8, 8))
@@ -49,6 +50,13 @@ def test_the_papers_unet_takes_images_smaller_than_its_levels(shape: tuple[int, 
     u = net(torch.cat([blobs(shape, 1), blobs(shape, 2)], 1) if 1 not in shape else torch.rand(1, 2, *shape))
     assert u.shape == (1, len(shape), *shape)
     assert torch.isfinite(u).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (8, 3), (7, 12)], ids=str)
+def test_products_double_images_as_torch_does(shape: tuple[int, ...]):
+    x = torch.rand(2, 3, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    expected = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+    torch.testing.assert_close(doubled_by_products(x), expected)
 
 
 def test_several_image_channels():

@@ -73,7 +73,7 @@ class UNet(nn.Module):
         for conv, norm, skip in zip(reversed(self.up), reversed(self.norm), reversed(skips), strict=True):
             x = _laid_out(x)
             y = conv(F.leaky_relu(x))
-            x = y + F.interpolate(fit_channels(x, y.shape[1]), scale_factor=2, mode=_LINEAR[self.dimension], align_corners=False)
+            x = y + doubled(fit_channels(x, y.shape[1]))
             x = torch.cat([window(norm(x.contiguous()), origin, skip.shape[2:]), skip], 1)  # CPU BatchNorm is slow otherwise
         return (_convolved(self.last, _laid_out(x)) / 10).contiguous()
 
@@ -155,6 +155,21 @@ def _check_images(images: Tensor, dimension: int, in_channels: int) -> None:
         raise ValueError(f"this network is {dimension}-D: it takes images of rank {dimension + 2}, got shape {tuple(images.shape)}")
     if images.shape[1] != in_channels:
         raise ValueError(f"this network takes {in_channels} stacked image channels, got {images.shape[1]}")
+
+
+def doubled(x: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c *t"]:
+    """Twice as many voxels along each axis, by linear interpolation between voxel centres."""
+    if x.is_cuda and x.ndim == 4:
+        return doubled_by_products(x)
+    return F.interpolate(x, scale_factor=2, mode=_LINEAR[x.ndim - 2], align_corners=False)
+
+
+def doubled_by_products(x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c p q"]:
+    """The same of images, as a product with a matrix for each axis: torch's kernel goes through items and channels one by one."""
+    rows, columns = (
+        F.interpolate(torch.eye(n, device=x.device, dtype=x.dtype)[None], scale_factor=2, mode="linear") for n in x.shape[2:]
+    )
+    return rows[0].mT @ (x @ columns[0])
 
 
 def _laid_out(x: Tensor) -> Tensor:
