@@ -1,6 +1,7 @@
 """Networks as captured CUDA graphs: for many pairs of one size, the host launches all kernels with one call."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import TypeVar
 
 import torch
@@ -28,7 +29,7 @@ def captured(network: RegistrationNetwork, like: Tensor) -> Callable[[Tensor, Te
     for _ in range(2):
         on_side_stream(run)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=side_stream()):
         phi = run()
 
     def replay(a: Tensor, b: Tensor) -> DisplacementField:
@@ -43,9 +44,19 @@ def captured(network: RegistrationNetwork, like: Tensor) -> Callable[[Tensor, Te
 
 def on_side_stream(run: Callable[[], Result]) -> Result:
     """Run as a capture will, not on the default stream: kernels are compiled then, and cuDNN has chosen its own."""
-    side = torch.cuda.Stream()
+    side = side_stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         result = run()
     torch.cuda.current_stream().wait_stream(side)
     return result
+
+
+def side_stream() -> torch.cuda.Stream:
+    """The stream of captures on the current GPU: always the same, since cuBLAS never gives back what it takes for each."""
+    return _side_stream(torch.cuda.current_device())
+
+
+@cache
+def _side_stream(device: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)

@@ -1,5 +1,6 @@
 """Many trainings, some at a time, by the same trainer as `gradicon train`."""
 
+import gc
 import json
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -9,6 +10,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from shutil import copyfile, rmtree
 from typing import Any
+
+import torch
 
 from gradicon.experiments.study import Setting
 from gradicon.training.config import Recipe
@@ -92,6 +95,8 @@ def _train_one(recipe: Recipe, data: Path, run: Path, *, machine: Machine, keep:
         rows.append({"step": report.step, "stage": report.stage, **report.values})
 
     outcome = train(recipe, data, run, machine=machine, on_log=note)
+    gc.collect()
+    torch.cuda.empty_cache()  # other trainings are on the same GPU
     if outcome.stopped:
         raise InterruptedError(f"{run.name}: interrupted at step {outcome.step} of {outcome.steps}")
     if not keep:

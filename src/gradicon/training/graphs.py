@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gradicon.core.capture import on_side_stream
+from gradicon.core.capture import on_side_stream, side_stream
 from gradicon.training.batches import Inputs
 from gradicon.training.execute import EagerExecutor
 from gradicon.training.step import Scalars
@@ -45,7 +45,7 @@ def _captured(eager: EagerExecutor, like: Inputs) -> Callable[[int, Inputs], Sca
     buffers = Inputs._make(None if value is None else value.clone() for value in like)
     number = torch.zeros((), dtype=torch.int64, device=like.a.device)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=side_stream()):
         scalars = eager.run_step(number, buffers)
 
     def replay(step: int, inputs: Inputs) -> Scalars:
