@@ -11,7 +11,6 @@ from gradicon.experiments import ablation
 from gradicon.experiments.real_sets import prepared
 from gradicon.experiments.run import run_study
 from gradicon.experiments.study import Numbers, Setting
-from gradicon.training.config import LossConfig
 from gradicon.training.dataset import Dataset
 
 
@@ -49,15 +48,19 @@ def test_effects_compare_rows_that_differ_in_one_part(numbers: Numbers):
         return next(r["dice"] for r in numbers["rows"] if all(r[name] == value for name, value in parts.items()))
 
     base = {"set": "cardiac", "backbone": "unet", "resolutions": 3, "augmented": False, "optimised": False}
-    effect = next(e for e in numbers["effects"] if e["set"] == "cardiac" and e["part"] == "Stage2")
+    found = ablation.effects(numbers["rows"])
+    effect = next(e for e in found if e["set"] == "cardiac" and e["part"] == "Stage2")
     assert effect["without"] == dice(**base, second=False)
     assert effect["with"] == dice(**base, second=True)
-    assert len(numbers["effects"]) == 12
+    pairs = [next(r["dice_of_pairs"] for r in numbers["rows"] if r["dice"] == effect[key]) for key in ("without", "with")]
+    assert effect["better"] == sum(after > before for before, after in zip(*pairs, strict=True))
+    assert effect["pairs"] == 2
+    assert len(found) == 12
 
 
 def test_two_stages_take_as_many_steps_as_one():
     config = ablation.SETS["cardiac"]
-    one, two = (ablation._recipe(ablation.NETWORKS[i], config, LossConfig(), ablation._FULL).training for i in (2, 4))
+    one, two = (ablation._recipe(ablation.NETWORKS[i], config, ablation._FULL).training for i in (2, 4))
     assert one.steps == two.steps
     assert two.stage1_steps == two.stage2_steps
 
@@ -68,7 +71,8 @@ def test_table_and_figure_come_from_the_numbers_alone(numbers: Numbers):
     figure = Figure()
     ablation.draw(numbers, figure)
     assert [axes.get_title() for axes in figure.axes] == ["cardiac", "hippocampus"]
-    assert len(figure.axes[0].patches) == 8
+    assert next(label.get_text() for label in figure.axes[0].get_yticklabels()) == "voxelmorph, 1 res."
+    assert len(figure.axes[0].lines) == 2 * 8 + 1
 
 
 def test_data_that_are_prepared_already_are_taken_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

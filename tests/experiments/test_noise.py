@@ -10,7 +10,8 @@ import torch
 from gradicon.core.sampling import unit_grid
 from gradicon.core.transform import DisplacementField
 from gradicon.experiments.implicit import exact_pair
-from gradicon.experiments.noise import autocorrelation, closest_inverses, gradient, inner, table
+from gradicon.experiments.inverses import autocorrelation, closest_inverses, gradient, region
+from gradicon.experiments.noise import table
 from gradicon.experiments.run import run_study
 from gradicon.experiments.study import Setting
 
@@ -25,7 +26,9 @@ def wave(turns: tuple[float, float], size: float) -> torch.Tensor:
 
 
 def rms(x: torch.Tensor) -> float:
-    return float(inner(x).pow(2).sum(1).mean().sqrt())
+    """Away from the border."""
+    middle = x[..., x.shape[2] // 8 : -x.shape[2] // 8, x.shape[3] // 8 : -x.shape[3] // 8]
+    return float(middle.pow(2).sum(1).mean().sqrt())
 
 
 def smooth(strength: float, shape: tuple[int, int] = SHAPE) -> tuple[torch.Tensor, torch.Tensor]:
@@ -98,8 +101,18 @@ def test_white_noise_has_no_autocorrelation_and_a_smooth_field_has(generator: to
     assert autocorrelation(smooth, 2).abs().max() < 0.02
 
 
-def test_the_border_is_left_out():
-    assert inner(torch.zeros(1, 2, 32, 64)).shape == (1, 2, 24, 48)
+def test_what_is_not_judged_has_no_autocorrelation(generator: torch.Generator):
+    white = torch.randn(1, 2, 128, 128, generator=generator, dtype=torch.float64)
+    white[..., 40:60] = torch.nan
+    assert 0 < autocorrelation(white, 1).abs() < 0.02
+
+
+def test_noise_is_judged_where_nothing_comes_near_the_border():
+    still, shift = torch.zeros(1, 2, 33, 33), torch.zeros(1, 2, 33, 33)
+    shift[:, 1] = 0.25
+    judged = region(DisplacementField(still), DisplacementField(shift))[0, 0]
+    assert judged.any(1).nonzero().flatten().tolist() == list(range(4, 29)), "an eighth is left out on each side"
+    assert judged.any(0).nonzero().flatten().tolist() == list(range(4, 21)), "and what one of the maps takes there"
 
 
 def test_a_run_leaves_numbers_a_table_and_a_figure(tmp_path: Path):
@@ -110,6 +123,7 @@ def test_a_run_leaves_numbers_a_table_and_a_figure(tmp_path: Path):
         assert 0 < pair["n"] < 0.1
         assert pair["ratio"] == pytest.approx(pair["gradient"] / pair["n"])
         assert abs(pair["lag 1"]) <= 1
+        assert 0.1 < pair["judged"] <= 0.6
         assert pair["inverse error"] < 0.2 * pair["n"]
     text = (tmp_path / "out/noise.md").read_text()
     assert "| mean |" in text
@@ -118,7 +132,16 @@ def test_a_run_leaves_numbers_a_table_and_a_figure(tmp_path: Path):
 
 
 def test_the_table_warns_of_inverses_that_are_none():
-    pair = {"n": 1.0, "gradient": 5.0, "ratio": 5.0, "periods": 0.8, "dropped": 0.5, "inverse error": 0.5, "likeness": 1.0}
+    pair = {
+        "n": 1.0,
+        "gradient": 5.0,
+        "ratio": 5.0,
+        "periods": 0.8,
+        "dropped": 0.5,
+        "inverse error": 0.5,
+        "likeness": 1.0,
+        "judged": 0.6,
+    }
     pair |= {f"lag {lag}": 0.0 for lag in (1, 2, 4, 8)}
     trained = {"similarity": 0.1, "penalty": 0.01, "folds": 0.0}
     numbers = {"pairs": [pair], "by weight": [], "displacement": [1.0], "trained": trained}

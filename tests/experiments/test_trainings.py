@@ -1,6 +1,6 @@
 """Trainings that were done before an interruption are not done again."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -76,3 +76,32 @@ def test_nothing_is_kept_once_a_study_is_written(tmp_path: Path, monkeypatch: py
         "regularizers.md",
         "regularizers.png",
     ]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A judge who counts the parameters."""
+
+    times: int = 1
+
+    def __call__(self, model: Path, data: Path) -> int:
+        assert (data / "dataset.json").exists()
+        return self.times * sum(p.numel() for p in load(model).parameters())
+
+
+def test_what_a_judge_said_is_kept_and_another_judge_is_asked_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    setting = _setting(tmp_path / "work", kept=tmp_path / "kept")
+    (tmp_path / "kept").mkdir()
+    sets = planar.prepared_sets(setting)
+    recipe = planar._recipe(_TASKS[0], sets["shapes"], planar.QUICK.model, 2, 1)
+    began = _interrupting(monkeypatch, after=9)
+
+    def said(judge: Asked) -> int:
+        return trainings.train_all({"one": recipe}, sets["shapes"].folder, setting, keep=False, judges={"one": judge})["one"].judged
+
+    first = said(Asked())
+    assert first > 1000
+    assert said(Asked()) == first
+    assert began == ["one"]
+    assert said(Asked(2)) == 2 * first
+    assert began == ["one", "one"]

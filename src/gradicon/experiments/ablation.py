@@ -4,7 +4,7 @@ Every network is trained for the same number of steps: with Stage2, half of them
 at two times, and hippocampus, any two patients. Scores are of the validation pairs on the prepared grid.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from gradicon.evaluation.metrics import dice
-from gradicon.experiments.real_sets import LOSSES, SETS, prepared
+from gradicon.experiments.real_sets import SETS, prepared
 from gradicon.experiments.study import Numbers, Setting
 from gradicon.experiments.trainings import train_all
-from gradicon.models import ModelConfig, load
+from gradicon.models import Model, ModelConfig, load
 from gradicon.models.build import Backbone
 from gradicon.registration.refine import refine
 from gradicon.training.batches import Shelf
@@ -59,6 +59,16 @@ NETWORKS = (
     Network("unet", 3, second=True, augmented=True),
 )
 _OPTIMISED = NETWORKS[4:]
+_STAGE2: dict[str, object] = {"second": True}
+_BOTH: dict[str, object] = {"second": True, "augmented": True}
+_PARTS: tuple[tuple[str, dict[str, object], dict[str, object]], ...] = (
+    ("the paper's U-Net for VoxelMorph's", {"backbone": "voxelmorph", "resolutions": 1}, {"resolutions": 1}),
+    ("3 resolutions for 1", {"resolutions": 1}, {}),
+    ("Stage2", {}, _STAGE2),
+    ("augmentation", _STAGE2, _BOTH),
+    ("instance optimization", _STAGE2, {**_STAGE2, "optimised": True}),
+    ("instance optimization, augmented", _BOTH, {**_BOTH, "optimised": True}),
+)  # what is looked at, without it and with it
 
 
 @dataclass(frozen=True)
@@ -82,28 +92,27 @@ def run(setting: Setting) -> Numbers:
     sets = {name: prepared(name, setting) for name in SETS}
     data = {name: folder for name, (folder, _) in sets.items()}
     recipes = {
-        f"{where}, {network.name}": _recipe(network, config, LOSSES[where], size)
+        f"{where}, {network.name}": _recipe(network, config, size)
         for (where, (_, config)), network in product(sets.items(), NETWORKS)
     }
-    trained = train_all(recipes, {name: data[name.split(", ")[0]] for name in recipes}, setting, share=0.8)
+    judges = {
+        f"{where}, {network.name}": Judging(
+            LossConfig(), (0, size.iterations) if network in _OPTIMISED else (0,), setting.device.type
+        )
+        for where, network in product(sets, NETWORKS)
+    }
+    folders = {name: data[name.split(", ")[0]] for name in recipes}
+    trained = train_all(recipes, folders, setting, keep=False, judges=judges)
     rows: list[Numbers] = []
     for where, network in product(sets, NETWORKS):
         found = trained[f"{where}, {network.name}"]
-        shelf = Shelf(Dataset.open(data[where], verify=False), setting.device)
-        for iterations in (0, size.iterations) if network in _OPTIMISED else (0,):
-            setting.tell(f"judging {where}, {network.name}", 0.8 + 0.2 * len(rows) / (len(recipes) + 2 * len(_OPTIMISED)))
-            rows.append(
-                _row(where, network, iterations)
-                | _scores(found.model, shelf, LOSSES[where], iterations)
-                | {"minutes": found.minutes}
-            )
+        rows += [_row(where, network, scores) | {"minutes": found.minutes} for scores in found.judged]
     before = {where: _before(Dataset.open(folder, verify=False)) for where, folder in data.items()}
     return {
         "steps": size.steps,
         "batch_size": size.batch_size,
         "unregistered_dice": before,
         "rows": rows,
-        "effects": _effects(rows),
     }
 
 
@@ -118,29 +127,31 @@ def table(numbers: Numbers) -> str:
             lines.append(
                 f"| {where} | {row['backbone']} | {row['resolutions']} | {ticks} | {overlap} | {row['folds_percent']:.4f} |"
             )
-    lines += ["", "| set | part | Dice without | with | difference |", "|---" * 5 + "|"]
-    lines += [
-        f"| {e['set']} | {e['part']} | {e['without']:.3f} | {e['with']:.3f} | {e['with'] - e['without']:+.3f} |"
-        for e in numbers["effects"]
-    ]
+    lines += ["", "| set | part | Dice without | with | difference | better in |", "|---" * 5 + "|"]
+    for e in effects(numbers["rows"]):
+        change = f"{e['with'] - e['without']:+.3f} | {e['better']} of {e['pairs']} pairs"
+        lines.append(f"| {e['set']} | {e['part']} | {e['without']:.3f} | {e['with']:.3f} | {change} |")
     return "\n".join(lines)
 
 
 def draw(numbers: Numbers, figure: "Figure") -> None:
-    """Dice of every row, one panel a set."""
+    """Dice of every row, one panel a set: its mean, and every pair."""
+    figure.set_size_inches(11, 4.2)
     sets = list(numbers["unregistered_dice"])
     for axes, where in zip(np.atleast_1d(figure.subplots(1, len(sets))), sets, strict=True):
         rows = [row for row in numbers["rows"] if row["set"] == where]
-        places = range(len(rows))
-        axes.barh(places, [row["dice"] for row in rows], xerr=[row["dice_sd"] for row in rows], color="#4c72b0", ecolor="#999999")
-        axes.axvline(numbers["unregistered_dice"][where], color="#c44e52", linestyle="--", label="unregistered")
-        axes.set_yticks(places, [_short(row) for row in rows], fontsize=7)
+        for place, row in enumerate(rows):
+            overlaps = row["dice_of_pairs"]
+            axes.plot(overlaps, [place] * len(overlaps), "|", color="0.6", markersize=7)
+            axes.plot(row["dice"], place, "o", color="#c1272d" if row["optimised"] else "#0068b4")
+        axes.axvline(numbers["unregistered_dice"][where], color="0.3", linestyle="--", linewidth=1)
+        axes.set_yticks(range(len(rows)), [_short(row) for row in rows], fontsize=8)
         axes.invert_yaxis()
-        axes.set(title=where, xlabel="Dice, mean and sd over pairs", xlim=(0, 1))
-        axes.legend(fontsize=7, loc="upper right")
+        axes.set(title=where, xlabel="Dice: mean, and every pair (dashed: unregistered)")
+        axes.grid(axis="x", alpha=0.25)
 
 
-def _recipe(network: Network, data: DataConfig, loss: LossConfig, size: Size) -> Recipe:
+def _recipe(network: Network, data: DataConfig, size: Size) -> Recipe:
     down, up = size.channels if network.backbone == "unet" else ((), ())
     stage2 = size.steps // 2 if network.second else 0
     return Recipe(
@@ -153,7 +164,7 @@ def _recipe(network: Network, data: DataConfig, loss: LossConfig, size: Size) ->
             down_channels=down,
             up_channels=up,
         ),
-        loss=loss,
+        loss=LossConfig(),
         training=TrainingConfig(
             batch_size=size.batch_size,
             learning_rate=size.learning_rate,
@@ -170,26 +181,38 @@ def _recipe(network: Network, data: DataConfig, loss: LossConfig, size: Size) ->
     )
 
 
-def _row(where: str, network: Network, iterations: int) -> Numbers:
+def _row(where: str, network: Network, scores: Numbers) -> Numbers:
     parts = {"backbone": network.backbone, "resolutions": network.resolutions, "second": network.second}
-    return {"set": where, **parts, "augmented": network.augmented, "optimised": iterations > 0}
+    return {"set": where, **parts, "augmented": network.augmented, "optimised": scores["iterations"] > 0, **scores}
 
 
-def _scores(model: Path, shelf: Shelf, loss: LossConfig, iterations: int) -> Numbers:
-    network, similarity = load(model).to(shelf.device).eval(), similarity_of(loss)
-    pairs: list[dict[str, float]] = []
-    for moving, fixed in shelf.dataset.validation_pairs:
-        images = shelf.images([moving]), shelf.images([fixed])
-        tuned = refine(network, *images, steps=iterations, similarity=similarity) if iterations else network
-        pairs.append(judge(tuned, shelf, moving, fixed, similarity))
-    overlaps = [pair["dice"] for pair in pairs]
-    return {
-        "dice": mean(overlaps),
-        "dice_sd": stdev(overlaps),
-        "dice_of_pairs": overlaps,
-        "folds_percent": mean(pair["folds"] for pair in pairs),
-        "dissimilarity": mean(pair["similarity"] for pair in pairs),
-    }
+@dataclass(frozen=True)
+class Judging:
+    """Scores of a trained network on its validation pairs, after each number of iterations of instance optimization."""
+
+    loss: LossConfig
+    iterations: tuple[int, ...]
+    device: str
+
+    def __call__(self, model: Path, data: Path) -> list[Numbers]:
+        shelf = Shelf(Dataset.open(data, verify=False), torch.device(self.device))
+        network = load(model).to(shelf.device).eval()
+        return [{"iterations": iterations, **self._scores(network, shelf, iterations)} for iterations in self.iterations]
+
+    def _scores(self, network: Model, shelf: Shelf, iterations: int) -> Numbers:
+        similarity, pairs = similarity_of(self.loss), list[dict[str, float]]()
+        for moving, fixed in shelf.dataset.validation_pairs:
+            images = shelf.images([moving]), shelf.images([fixed])
+            tuned = refine(network, *images, steps=iterations, similarity=similarity) if iterations else network
+            pairs.append(judge(tuned, shelf, moving, fixed, similarity))
+        overlaps = [pair["dice"] for pair in pairs]
+        return {
+            "dice": mean(overlaps),
+            "dice_sd": stdev(overlaps),
+            "dice_of_pairs": overlaps,
+            "folds_percent": mean(pair["folds"] for pair in pairs),
+            "dissimilarity": mean(pair["similarity"] for pair in pairs),
+        }
 
 
 def _before(dataset: Dataset) -> float:
@@ -200,32 +223,21 @@ def _before(dataset: Dataset) -> float:
     return mean(mean(overlap.values()) for overlap in overlaps)
 
 
-def _effects(rows: list[Numbers]) -> list[Numbers]:
-    """What one part added, everything else being equal."""
-
-    def of(where: str, **parts: object) -> float:
-        return next(row["dice"] for row in rows if row["set"] == where and all(row[name] == value for name, value in parts.items()))
-
+def effects(rows: Sequence[Numbers]) -> list[Numbers]:
+    """What one part added, everything else being equal, on average and in how many pairs."""
     base: Mapping[str, object] = {"backbone": "unet", "resolutions": 3, "second": False, "augmented": False, "optimised": False}
-    pairs: list[tuple[str, dict[str, object], dict[str, object]]] = [
-        ("the paper's U-Net for VoxelMorph's", {"backbone": "voxelmorph", "resolutions": 1}, {"resolutions": 1}),
-        ("3 resolutions for 1", {"resolutions": 1}, {}),
-        ("Stage2", {}, {"second": True}),
-        ("augmentation", {"second": True}, {"second": True, "augmented": True}),
-        ("instance optimization", {"second": True}, {"second": True, "optimised": True}),
-        (
-            "instance optimization, augmented",
-            {"second": True, "augmented": True},
-            {"second": True, "augmented": True, "optimised": True},
-        ),
-    ]
     found: list[Numbers] = []
     for where in dict.fromkeys(row["set"] for row in rows):
-        for part, without, having in pairs:
-            found.append(
-                {"set": where, "part": part, "without": of(where, **{**base, **without}), "with": of(where, **{**base, **having})}
-            )
+        for part, without, having in _PARTS:
+            before, after = (_row_of(rows, {"set": where, **base, **parts}) for parts in (without, having))
+            better = [y > x for x, y in zip(before["dice_of_pairs"], after["dice_of_pairs"], strict=True)]
+            told = {"without": before["dice"], "with": after["dice"], "better": sum(better), "pairs": len(better)}
+            found.append({"set": where, "part": part, **told})
     return found
+
+
+def _row_of(rows: Sequence[Numbers], parts: Mapping[str, object]) -> Numbers:
+    return next(row for row in rows if all(row[name] == value for name, value in parts.items()))
 
 
 def _short(row: Numbers) -> str:

@@ -13,19 +13,17 @@ The estimate is biased. Near the identity, where inverses are u and -u, the clos
 left of either noise is (n_ab + n_ba) / 2: less than there was, by sqrt(2) if they were independent, and the same in both maps.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import pi
+from math import ceil, isnan, pi
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from gradicon.core.sampling import sample, unit_grid, window
-from gradicon.core.transform import DisplacementField
+from gradicon.core.sampling import sample
+from gradicon.experiments.inverses import WEIGHTS, Inverses, autocorrelation, closest_inverses, gradient, region, rms
 from gradicon.experiments.shapes import triangles_and_circles
 from gradicon.experiments.study import Numbers, Setting
 from gradicon.experiments.trainings import train_all
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 
 TITLE = "The noise of a trained network"
 LAGS = (1, 2, 4, 8)
-WEIGHTS = (1.0, 10.0, 100.0)
 _SHOWN = 64  # voxels along each axis of the maps that are kept for the figure, at most
 
 
@@ -72,9 +69,6 @@ _QUICK = Size(
 )
 
 
-Inverses = tuple[DisplacementField, DisplacementField]
-
-
 def run(setting: Setting) -> Numbers:
     """Train on triangles and circles, ask about pairs it has not seen, and take apart what it says."""
     size = _QUICK if setting.quick else _FULL
@@ -87,80 +81,28 @@ def run(setting: Setting) -> Numbers:
     network = load(trained.model).to(setting.device)
     a, b = (torch.from_numpy(images[[pair[k] for pair in validation], None]).to(setting.device) for k in range(2))
     with torch.no_grad():
-        said = tuple(network(*pair).materialise(shape).to(torch.float64) for pair in ((a, b), (b, a)))
+        ab, ba = (network(*pair).materialise(shape).to(torch.float64) for pair in ((a, b), (b, a)))
     setting.tell("the closest inverses", 0.7)
+    said = ab, ba
     found = closest_inverses(*said, iterations=size.iterations)
     judged = [_judged(said, near) for near in found]
-    noise = inner(said[0].u - found[-1][0].u)
+    noise = (said[0].u - found[-1][0].u).where(region(*said), torch.nan)
     by_weight = [{name: mean(pair[name] for pair in pairs) for name in ("n", "gradient", "inverse error")} for pairs in judged]
     return {
         "voxels": size.voxels,
         "trained": {name: trained.last[name] for name in ("similarity", "penalty", "folds")},
-        "displacement": _rms(inner(said[0].u)).tolist(),
+        "displacement": rms(said[0].u.where(region(*said), torch.nan)).tolist(),
         "by weight": [{"weight": weight, **row} for weight, row in zip(WEIGHTS, by_weight, strict=True)],
         "pairs": judged[-1],
         "maps": {name: _map(values) for name, values in (("n", noise), ("gradient", gradient(noise)))},
     }
 
 
-def closest_inverses(
-    phi_ab: DisplacementField, phi_ba: DisplacementField, *, weights: Sequence[float] = WEIGHTS, iterations: int
-) -> list[Inverses]:
-    """Inverses of each other with the least squared distance to two maps together; better ones with each weight, the last the best.
-
-    Minimises |ab - phi_ab|^2 + |ba - phi_ba|^2 + weight (|ab o ba - Id|^2 + |ba o ab - Id|^2), compositions away from the border.
-    """
-    wanted = torch.stack([phi_ab.u, phi_ba.u])
-    u = wanted.clone().requires_grad_()
-    found: list[Inverses] = []
-    for weight in weights:
-        optimizer = torch.optim.LBFGS(
-            [u], max_iter=iterations, history_size=20, line_search_fn="strong_wolfe", tolerance_change=1e-14
-        )
-
-        def far(weight: float = weight, optimizer: torch.optim.Optimizer = optimizer) -> Tensor:
-            optimizer.zero_grad()
-            ab, ba = (DisplacementField(each) for each in u)
-            off = (both.materialise(u.shape[3:]).u for both in (ab @ ba, ba @ ab))
-            loss = ((u - wanted) ** 2).sum() + weight * sum(((inner(error, part=16) ** 2).sum() for error in off), u.new_zeros(()))
-            loss.backward()
-            return loss
-
-        optimizer.step(far)
-        ab, ba = (DisplacementField(each) for each in u.detach().clone())
-        found.append((ab, ba))
-    return found
-
-
-def gradient(u: Float[Tensor, "b d *s"]) -> Float[Tensor, "b dd *t"]:
-    """All derivatives of a field, by forward differences, in units of the cube; one voxel less along each axis."""
-    shape = [n - 1 for n in u.shape[2:]]
-    origin = window(u, [0] * len(shape), shape)
-    ahead = [window(u, [int(i == axis) for i in range(len(shape))], shape) for axis in range(len(shape))]
-    return torch.cat([(there - origin) * n for there, n in zip(ahead, shape, strict=True)], 1)
-
-
-def inner(x: Float[Tensor, "b c *s"], *, part: int = 8) -> Float[Tensor, "b c *t"]:
-    """Without a part of the image on each side: fields are constant beyond it, so that maps that cross it have no inverse."""
-    margin = [n // part for n in x.shape[2:]]
-    return window(x, margin, [n - 2 * m for n, m in zip(x.shape[2:], margin, strict=True)])
-
-
-def autocorrelation(x: Float[Tensor, "b c *s"], lag: int) -> Float[Tensor, " b"]:
-    """The correlation of a field with itself `lag` voxels on: the mean over components and axes, per item."""
-    x = x - x.flatten(2).mean(2).reshape(*x.shape[:2], *[1] * (x.ndim - 2))
-    along = [(x.narrow(k, lag, x.shape[k] - lag) * x.narrow(k, 0, x.shape[k] - lag)).flatten(2).mean(2) for k in range(2, x.ndim)]
-    return (torch.stack(along).mean(0) / (x**2).flatten(2).mean(2)).mean(1)
-
-
-def _rms(x: Tensor) -> Tensor:
-    return (x**2).sum(1).flatten(1).mean(1).sqrt()
-
-
-def _judged(said: tuple[DisplacementField, ...], near: Inverses) -> list[Numbers]:
+def _judged(said: Inverses, near: Inverses) -> list[Numbers]:
     """What is to be known of the noises, pair by pair."""
-    n_ab, n_ba = (inner(s.u - exact.u) for s, exact in zip(said, near, strict=True))
-    size, steepness = _rms(n_ab), _rms(gradient(n_ab))
+    judged = region(*said)
+    n_ab, n_ba = ((s.u - exact.u).where(judged, torch.nan) for s, exact in zip(said, near, strict=True))
+    size, steepness = rms(n_ab), rms(gradient(n_ab))
     slope = gradient(near[0].on_grid(near[0].u.shape[2:]))
     dropped = sample(slope, said[1].on_grid(slope.shape[2:])) - sample(slope, near[1].on_grid(slope.shape[2:]))
     back = (near[0] @ near[1]).materialise(near[0].u.shape[2:])
@@ -169,27 +111,38 @@ def _judged(said: tuple[DisplacementField, ...], near: Inverses) -> list[Numbers
         "gradient": steepness,
         "ratio": steepness / size,
         "periods": steepness / size / (2 * pi),
-        "dropped": _rms(inner(dropped)) / _rms(gradient(n_ba)),
-        "inverse error": _rms(inner(back.u)),
-        "likeness": (n_ab * n_ba).flatten(1).sum(1) / (n_ab.flatten(1).norm(dim=1) * n_ba.flatten(1).norm(dim=1)),
+        "dropped": rms(dropped + 0 * gradient(n_ba)) / rms(gradient(n_ba)),
+        "inverse error": rms(back.u.where(judged, torch.nan)),
+        "likeness": (n_ab * n_ba).sum(1).flatten(1).nanmean(1) / (rms(n_ab) * rms(n_ba)),
+        "judged": judged.flatten(1).double().mean(1),
         **{f"lag {lag}": autocorrelation(gradient(n_ab), lag) for lag in LAGS},
     }
     return [{name: float(values[k]) for name, values in columns.items()} for k in range(len(size))]
 
 
-def _map(values: Tensor) -> list[list[float]]:
-    """The norm at every voxel of the first pair, coarser where there are many."""
-    norms = values[:1].norm(dim=1, keepdim=True)
-    shape = [min(n, _SHOWN) for n in norms.shape[2:]]
-    return [[float(f"{value:.4g}") for value in row] for row in sample(norms, unit_grid(shape, like=norms))[0, 0].tolist()]
+def _map(values: Tensor) -> list[list[float | None]]:
+    """The norm at every voxel of the first pair, coarser where there are many; None where it is not judged."""
+    norms = values[0].norm(dim=0)
+    every = ceil(max(norms.shape) / _SHOWN)
+    return [[None if isnan(value) else float(f"{value:.4g}") for value in row] for row in norms[::every, ::every].tolist()]
 
 
 def table(numbers: Numbers) -> str:
     """Every pair, then what the means say."""
     pairs: list[dict[str, float]] = numbers["pairs"]
     average = {name: mean(pair[name] for pair in pairs) for name in pairs[0]}
-    names = ["n", "gradient", "ratio", "periods", "dropped", "inverse error", "likeness", *[f"lag {lag}" for lag in LAGS]]
-    heads = ["\\|n\\|", "\\|grad n\\|", "ratio", "periods", "dropped / kept", "inverse error", "n_ab like n_ba", *names[7:]]
+    names = ["n", "gradient", "ratio", "periods", "dropped", "inverse error", "likeness", "judged", *[f"lag {lag}" for lag in LAGS]]
+    heads = [
+        "\\|n\\|",
+        "\\|grad n\\|",
+        "ratio",
+        "periods",
+        "dropped / kept",
+        "inverse error",
+        "n_ab like n_ba",
+        "part judged",
+        *names[8:],
+    ]
     lines = [f"| pair | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for label, row in [*((str(k), pair) for k, pair in enumerate(pairs)), ("mean", average)]:
         lines.append(f"| {label} | {' | '.join(f'{row[name]:.3g}' for name in names)} |")
@@ -220,16 +173,18 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
     from matplotlib.colors import LogNorm
 
     figure.set_size_inches(11, 3.8)
-    maps: dict[str, Any] = numbers["maps"]
+    maps: dict[str, list[list[float | None]]] = numbers["maps"]
     left, middle, right = figure.subplots(1, 3)
-    values = np.concatenate([np.ravel(shown) for shown in maps.values()])
+    shown = {name: np.array(values, dtype=float) for name, values in maps.items()}
+    values = np.concatenate([each[np.isfinite(each)] for each in shown.values()])
     norm = LogNorm(max(float(np.quantile(values, 0.02)), 1e-9), float(values.max()))
     for axes, name, title in ((left, "n", "$|n|$"), (middle, "gradient", "$|\\nabla n|$")):
-        shown = axes.imshow(maps[name], norm=norm, cmap="viridis")
+        drawn = axes.imshow(shown[name], norm=norm, cmap="viridis")
         axes.set_title(title)
         axes.set_axis_off()
-        figure.colorbar(shown, ax=axes, shrink=0.8)
+        figure.colorbar(drawn, ax=axes, shrink=0.8)
     ratios = [pair["ratio"] for pair in numbers["pairs"]]
     right.bar(range(len(ratios)), ratios)
     right.axhline(10, color="0.4", lw=1, ls="--")
     right.set(title="$|\\nabla n| \\, / \\, |n|$", xlabel="pair")
+    right.xaxis.get_major_locator().set_params(integer=True)

@@ -12,12 +12,8 @@ from gradicon.training.dataset import METADATA, Dataset
 from gradicon.training.store import store_arrays
 
 SETS: dict[str, DataConfig] = {
-    "cardiac": DataConfig(shape=(16, 160, 160), modality="mr", pairs="intra"),
+    "cardiac": DataConfig(shape=(96, 96, 96), crop="center", spacing_mm=(2.0, 2.0, 2.0), modality="mr", pairs="intra"),
     "hippocampus": DataConfig(shape=(72, 104, 72), modality="mr"),
-}
-LOSSES: dict[str, LossConfig] = {
-    "cardiac": LossConfig(sigma=(0.5, 5.0, 5.0)),  # slices are 8 to 10 mm apart: LNCC looks at one at a time
-    "hippocampus": LossConfig(),
 }
 _LISTS = {"cardiac": "train_pairs.csv", "hippocampus": "train.csv"}
 _SMALL = (8, 16, 16)

@@ -209,6 +209,9 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
             axes.plot([paper["size"] ** 3], [paper["networks"][name].get(key)], "x", color=f"C{k}")
     left.set_title("Inference, ms (dashed: plain)")
     right.set_title("Inference, peak MB" if on_gpu else "Inference, FLOPs")
+    sizes = sorted({row["size"] for row in rows})
     for axes in (left, right):
-        axes.set(xscale="log", yscale="log", xlabel="voxels")
+        axes.set(xscale="log", yscale="log", xlabel="voxels along each axis")
+        axes.set_xticks([size**3 for size in sizes], sizes)
+        axes.minorticks_off()
     left.legend(fontsize=8)

@@ -2,7 +2,7 @@
 
 import gc
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -26,13 +26,19 @@ Row = dict[str, float]
 """What was logged at a step: step, stage, loss, similarity, penalty, folds, and what validation found."""
 
 
+Judge = Callable[[Path, Path], Any]
+"""Of the file of a model and the folder of its data: what is to be known of it, as JSON can say it. A dataclass, so that its repr
+tells it from others and another process can have it."""
+
+
 @dataclass(frozen=True)
 class Trained:
-    """A run that is done: what it logged, its minutes, and the file of its model, if that was kept."""
+    """A run that is done: what it logged, its minutes, the file of its model, if that was kept, and what the judge said."""
 
     rows: tuple[Row, ...]
     minutes: float
     model: Path
+    judged: Any = None
 
     @property
     def last(self) -> Row:
@@ -41,16 +47,22 @@ class Trained:
 
 
 def train_all(
-    recipes: Mapping[str, Recipe], data: Path | Mapping[str, Path], setting: Setting, *, share: float = 1.0, keep: bool = True
+    recipes: Mapping[str, Recipe],
+    data: Path | Mapping[str, Path],
+    setting: Setting,
+    *,
+    share: float = 1.0,
+    keep: bool = True,
+    judges: Mapping[str, Judge] | None = None,
 ) -> dict[str, Trained]:
-    """Train every recipe on one set of prepared images, or each on its own, `setting.jobs` at a time; by name.
+    """Train every recipe on one set of prepared images, or each on its own, `setting.jobs` at a time, and judge it; by name.
 
     `share` is how much of the whole study this is, for the progress. Without `keep` a run leaves no files, for studies that need
     only what was logged: a hundred networks with their checkpoints would fill a disk. What is done is remembered in `setting.kept`.
     """
     one = partial(_remembered, machine=Machine(setting.device.type), keep=keep, kept=setting.kept)
     tasks = {
-        name: (recipe, data if isinstance(data, Path) else data[name], setting.work / "runs" / name)
+        name: (recipe, data if isinstance(data, Path) else data[name], setting.work / "runs" / name, (judges or {}).get(name))
         for name, recipe in recipes.items()
     }
     found: dict[str, Trained] = {}
@@ -70,35 +82,38 @@ def train_all(
     return {name: found[name] for name in recipes}
 
 
-def _remembered(recipe: Recipe, data: Path, run: Path, *, machine: Machine, keep: bool, kept: Path | None) -> Trained:
-    """Train, unless the same recipe was trained on the same data before."""
+def _remembered(
+    recipe: Recipe, data: Path, run: Path, judge: Judge | None, *, machine: Machine, keep: bool, kept: Path | None
+) -> Trained:
+    """Train, unless the same recipe was trained on the same data, and judged alike, before."""
     if kept is None:
-        return _train_one(recipe, data, run, machine=machine, keep=keep)
+        return _train_one(recipe, data, run, judge, machine=machine, keep=keep)
     record, model = kept / f"{run.name}.json", kept / f"{run.name}.safetensors"
-    task = [repr(recipe), Dataset.open(data, verify=False).sha256]
+    task = [repr(recipe), Dataset.open(data, verify=False).sha256, *([] if judge is None else [repr(judge)])]
     if record.exists():
         found = json.loads(record.read_text(encoding="utf-8"))
         if found["task"] == task:
-            return Trained(tuple(found["rows"]), found["minutes"], model)
-    trained = _train_one(recipe, data, run, machine=machine, keep=keep)
+            return Trained(tuple(found["rows"]), found["minutes"], model, found.get("judged"))
+    trained = _train_one(recipe, data, run, judge, machine=machine, keep=keep)
     if keep:
         copyfile(trained.model, model)
-    done = {"task": task, "minutes": trained.minutes, "rows": trained.rows}
+    done = {"task": task, "minutes": trained.minutes, "rows": trained.rows, "judged": trained.judged}
     write_whole(record, lambda file: file.write(json.dumps(done).encode()), advice="make room, and run the study again")
-    return Trained(trained.rows, trained.minutes, model)
+    return Trained(trained.rows, trained.minutes, model, trained.judged)
 
 
-def _train_one(recipe: Recipe, data: Path, run: Path, *, machine: Machine, keep: bool) -> Trained:
+def _train_one(recipe: Recipe, data: Path, run: Path, judge: Judge | None, *, machine: Machine, keep: bool) -> Trained:
     rows: list[Row] = []
 
     def note(report: Report) -> None:
         rows.append({"step": report.step, "stage": report.stage, **report.values})
 
     outcome = train(recipe, data, run, machine=machine, on_log=note)
-    gc.collect()
-    torch.cuda.empty_cache()  # other trainings are on the same GPU
     if outcome.stopped:
         raise InterruptedError(f"{run.name}: interrupted at step {outcome.step} of {outcome.steps}")
+    judged = None if judge is None else judge(run / FINAL, data)
+    gc.collect()
+    torch.cuda.empty_cache()  # other trainings are on the same GPU
     if not keep:
         rmtree(run)
-    return Trained(tuple(rows), outcome.minutes, run / FINAL)
+    return Trained(tuple(rows), outcome.minutes, run / FINAL, judged)
