@@ -7,7 +7,7 @@ import SimpleITK as sitk
 import torch
 
 from gradicon.training.dataset import Dataset
-from gradicon.training.prepare import prepare
+from gradicon.training.prepare import lost_detail, prepare
 from gradicon.training.recipe import parse_recipe
 from training.scans_on_disk import prepared, recipe_of, scans, write_csv, write_image
 
@@ -106,6 +106,13 @@ def test_given_pairs(tmp_path: Path):
     assert [(data.names[m], data.names[f]) for m, f in data.validation_pairs] == [("i1.nii.gz", "i0.nii.gz")]
     assert data.has_labels(data.validation_pairs[0])
     assert not data.has_labels(data.groups[0].pairs[0])
+
+
+def test_a_grid_that_loses_much_detail_is_told(tmp_path: Path):
+    manifest = scans(tmp_path, 2, shape=(24, 120))
+    same, coarse = (prepare(manifest, recipe_of(("[24, 16]", f"[24, {n}]")), tmp_path / f"{n}", validation=None) for n in (100, 16))
+    assert lost_detail(same) == ""
+    assert lost_detail(coarse) == "i0.nii.gz has voxels of 1.5 mm along axis 1 of the grid, the grid of 11.9 mm"
 
 
 @pytest.mark.parametrize(

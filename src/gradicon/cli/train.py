@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gradicon.cli.choices import DeviceChoice
 from gradicon.cli.common import Overwrite, stderr, this_command
 from gradicon.training.join import join as join_data
+from gradicon.training.prepare import lost_detail
 from gradicon.training.prepare import prepare as prepare_data
 from gradicon.training.recipe import read_recipe
 from gradicon.training.runlog import Report
@@ -39,6 +40,8 @@ def prepare(
     size = sum(file["bytes"] for file in found["files"].values()) / 1e6
     judged = f", {len(found['validation_pairs'])} validation pairs" if found["validation_pairs"] else ""
     typer.echo(f"{out}: {len(found['images'])} images{judged}, {size:.0f} MB")
+    if told := lost_detail(found):
+        typer.echo(f"warning: {told}: is shape in the order of LPS axes (z, y, x), and large enough?", err=True)
 
 
 def synthesise(

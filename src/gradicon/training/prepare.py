@@ -14,6 +14,8 @@ from gradicon.training.manifest import Item, read_images, read_pairs
 from gradicon.training.scans import Scan, label_values, read_scan
 from gradicon.training.store import check_replaceable, complete, folder_of_data
 
+_COARSE = 5.0  # times as long
+
 OnImage = Callable[[int, int, str], None]
 """Called after every image with its number, how many there are, and its name."""
 
@@ -100,7 +102,20 @@ def _described(item: Item, scan: Scan, manifest: Path) -> dict[str, Any]:
         "labels": scan.labels is not None,
         "landmarks": 0 if scan.landmarks is None else len(scan.landmarks),
         "index_to_mm": scan.space.index_to_mm.tolist(),
+        "spacing_mm": [round(own, 4) for own in scan.own_spacing_mm],
     }
+
+
+def lost_detail(metadata: dict[str, Any]) -> str:
+    """A word about the image that lost the most, if the grid's voxels are several times as long as an image's own; else empty."""
+    worst, told = _COARSE, ""
+    for image in metadata["images"]:
+        grid = np.linalg.norm(np.array(image["index_to_mm"])[:-1, :-1], axis=0)
+        for axis, (own, now) in enumerate(zip(image["spacing_mm"], grid, strict=True)):
+            if now > worst * own:
+                worst = now / own
+                told = f"{image['name']} has voxels of {own:.3g} mm along axis {axis} of the grid, the grid of {now:.3g} mm"
+    return told
 
 
 def _check_landmarks(metadata: dict[str, Any]) -> None:

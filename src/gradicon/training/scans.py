@@ -28,6 +28,7 @@ class Scan:
     labels: NDArray[np.uint16] | None
     landmarks: Matrix | None
     space: Space
+    own_spacing_mm: tuple[float, ...]
     modality: str
 
 
@@ -49,6 +50,7 @@ def read_scan(item: Item, config: DataConfig, values: Sequence[int]) -> Scan:
         labels=labels,
         landmarks=None if item.landmarks is None else _landmarks(item.landmarks, space),
         space=space,
+        own_spacing_mm=volume.space.spacing_mm,
         modality=modality,
     )
 
