@@ -100,11 +100,12 @@ def _optimise_level(
     voxel = torch.tensor([1 / max(n - 1, 1) for n in shape], dtype=bases[0].dtype, device=bases[0].device)
     voxel = voxel.reshape(1, -1, *[1] * len(shape))
     free = [torch.zeros(1, len(shape), *coarse, dtype=voxel.dtype, device=voxel.device, requires_grad=True) for _ in bases]
+    matrices = spline_matrices(coarse, shape, like=voxel)
     optimizer = torch.optim.Adam(free, lr=settings.learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.51 + 0.49 * cos(pi * step / steps))
 
     def fields() -> tuple[DisplacementField, DisplacementField]:
-        ab, ba = (DisplacementField(base + _enlarged(_smooth(p), shape) * voxel) for base, p in zip(bases, free, strict=True))
+        ab, ba = (DisplacementField(base + splined(p, matrices) * voxel) for base, p in zip(bases, free, strict=True))
         return ab, ba
 
     for step in range(1, steps + 1):
@@ -149,14 +150,19 @@ def fold_barrier(phi: DisplacementField, shape: Sequence[int], margin: float = _
     return (margin - torch.linalg.det(torch.stack(columns, -1))).sum() / determinant.numel()
 
 
-def _enlarged(p: Tensor, shape: Shape) -> Tensor:
-    """Read linearly on a finer grid of the same field of view."""
-    return F.interpolate(p, shape, mode="bilinear" if len(shape) == 2 else "trilinear", align_corners=True)
-
-
-def _smooth(p: Tensor) -> Tensor:
-    """A cubic B-spline's smoothing: a box of 3, three times along each axis."""
-    for axis in range(p.ndim - 2):
+def spline_matrices(coarse: Sequence[int], shape: Sequence[int], like: Tensor) -> list[Tensor]:
+    """B, a matrix (n, coarse n) for each axis: a cubic B-spline's smoothing, a box of 3 three times, then reading linearly."""
+    matrices: list[Tensor] = []
+    for few, many in zip(coarse, shape, strict=True):
+        p = torch.eye(few, dtype=like.dtype, device=like.device)[None]
         for _ in range(3):
-            p = box_mean(p, axis, 1)
+            p = box_mean(p, 0, 1)
+        matrices.append(F.interpolate(p, many, mode="linear", align_corners=True)[0].mT.contiguous())
+    return matrices
+
+
+def splined(p: Tensor, matrices: Sequence[Tensor]) -> Tensor:
+    """B(p), axis by axis."""
+    for axis, matrix in enumerate(matrices):
+        p = (matrix @ p.movedim(axis + 2, -2)).movedim(-2, axis + 2)
     return p
