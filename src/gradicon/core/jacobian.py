@@ -1,6 +1,7 @@
 """What a map does to volume: Jacobian determinants, folds, and how far it moves things."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Literal
 
 import torch
@@ -20,8 +21,9 @@ def jacobian_determinant(phi: Transform, shape: Sequence[int], *, difference: Di
     `backward` is how the reference counts folds in 3-D (`forward` in 2-D); both have one voxel less along each axis, and
     `central`, as ITK computes it, two less.
     """
-    columns = [_difference(phi.on_grid(shape), axis, difference) * (n - 1) for axis, n in enumerate(shape)]
-    return _determinant([list(column.unbind(1)) for column in columns])
+    there = phi.on_grid(shape)
+    columns = [_difference(there, axis, difference) for axis in range(len(shape))]
+    return _determinant([list(column.unbind(1)) for column in columns]) * prod(n - 1 for n in shape)
 
 
 def fold_percentage(phi: Transform, shape: Sequence[int], *, difference: Difference = "backward") -> Float[Tensor, " b"]:
@@ -52,15 +54,19 @@ def _difference(x: Tensor, axis: int, difference: Difference) -> Tensor:
     def shifted(by: int) -> Tensor:
         return window(x, [by * (i == axis) - behind for i in range(len(shape))], shape)
 
-    return (shifted(ahead) - shifted(behind)) / (ahead - behind)
+    change = shifted(ahead) - shifted(behind)
+    return change if ahead - behind == 1 else change / (ahead - behind)
 
 
 def _determinant(columns: list[list[Tensor]]) -> Tensor:
     """Laplace's expansion along the first column, voxel by voxel, for any D."""
     if len(columns) == 1:
         return columns[0][0]
-    total = torch.zeros_like(columns[0][0])
-    for row, entry in enumerate(columns[0]):
-        minor = [[value for i, value in enumerate(column) if i != row] for column in columns[1:]]
-        total = total + (-1) ** row * entry * _determinant(minor)
+    total = columns[0][0] * _determinant(_minor(columns, 0))
+    for row, entry in enumerate(columns[0][1:], 1):
+        total = torch.addcmul(total, entry, _determinant(_minor(columns, row)), value=(-1) ** row)
     return total
+
+
+def _minor(columns: list[list[Tensor]], row: int) -> list[list[Tensor]]:
+    return [[value for i, value in enumerate(column) if i != row] for column in columns[1:]]

@@ -50,18 +50,24 @@ def _solve(phi: Transform, x: Tensor, y: Tensor, shape: Sequence[int]) -> Tensor
     A step that does not help is taken back, and the next one from there is half as long.
     """
     voxel = y.new_tensor([1 / max(n - 1, 1) for n in shape])[None, :, None]
-    off, length = phi(y) - x, torch.ones_like(y[:, :1])
+    off_left = phi(y) - x
+    size = _size(off_left / voxel)
+    left = torch.arange(x.shape[2], device=x.device)
+    x_left, y_left, length = x, y, torch.ones_like(size)
     for iteration in range(_ITERATIONS):
-        left = (_size(off / voxel)[0, 0] > _CLOSE).nonzero()[:, 0]
-        if len(left) == 0:
+        far = (size[0, 0] > _CLOSE).nonzero()[:, 0]  # the others are done
+        if len(far) == 0:
             break
-        x_left, y_left, off_left, length_left = (each[..., left] for each in (x, y, off, length))
+        left = left[far]
+        x_left, y_left, off_left, length, size = (each[..., far] for each in (x_left, y_left, off_left, length, size))
         step = off_left if iteration < _PLAIN else _newton_step(phi, y_left, off_left, voxel)
-        tried = y_left - length_left * step
+        tried = y_left - length * step
         off_tried = phi(tried) - x_left
-        helps = _size(off_tried / voxel) < _size(off_left / voxel)
-        y[..., left], off[..., left] = torch.where(helps, tried, y_left), torch.where(helps, off_tried, off_left)
-        length[..., left] = torch.where(helps, (2 * length_left).clamp_max(1), length_left / 2)
+        size_tried = _size(off_tried / voxel)
+        helps = size_tried < size
+        y_left, off_left = torch.where(helps, tried, y_left), torch.where(helps, off_tried, off_left)
+        size, length = torch.where(helps, size_tried, size), torch.where(helps, (2 * length).clamp_max(1), length / 2)
+        y[..., left] = y_left
     return y
 
 
@@ -91,7 +97,7 @@ def _smooth(x: Tensor, radius: int) -> Tensor:
 
 
 def _size(x: Tensor) -> Tensor:
-    return x.norm(dim=1, keepdim=True)
+    return (x**2).sum(1, keepdim=True).sqrt()
 
 
 def inverse_error(phi: Transform, inverse: Transform, space: Space, count: int = 200_000) -> InverseError:
