@@ -44,7 +44,8 @@ def compare(network: RegistrationNetwork, moving: Tensor, fixed: Tensor, steps: 
     network_s = time.perf_counter() - began
     peak = torch.cuda.max_memory_allocated() / 1e9 if fixed.is_cuda else None
     began = time.perf_counter()
-    phi, _ = optimise_fields(moving, fixed, start, [shape], FieldSettings(similarity, (steps,), learning_rate=0.1))
+    settings = FieldSettings(similarity, (steps,), learning_rate=0.1, cell=2)
+    phi, _ = optimise_fields(moving, fixed, start, [shape], settings, extent=[n - 1.0 for n in shape])
     _wait(fixed)
     fields_s = time.perf_counter() - began
     with torch.no_grad():

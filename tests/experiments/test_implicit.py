@@ -32,7 +32,7 @@ STILL = Pair(identity(2, dtype=torch.float64), identity(2, dtype=torch.float64))
 
 @pytest.fixture
 def x(generator: torch.Generator) -> torch.Tensor:
-    return one_per_cell((64, 64), torch.rand(2, 32, 32, dtype=torch.float64, generator=generator))
+    return one_per_cell(torch.rand(2, 32, 32, dtype=torch.float64, generator=generator))
 
 
 @pytest.mark.parametrize("seed", range(3))

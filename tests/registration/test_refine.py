@@ -1,6 +1,5 @@
 import pytest
 import torch
-import torch.nn.functional as F
 
 from gradicon.core.jacobian import jacobian_determinant
 from gradicon.core.network import warp
@@ -8,7 +7,7 @@ from gradicon.core.objective import Objective
 from gradicon.core.similarity import mse
 from gradicon.core.transform import DisplacementField
 from gradicon.models import Model, ModelConfig, build
-from gradicon.registration.fields import fold_barrier, spline_matrices, splined
+from gradicon.registration.fields import fold_barrier
 from gradicon.registration.refine import random_points, refine
 from maps import blobs, smooth_field
 
@@ -80,17 +79,3 @@ def test_the_barrier_is_felt_below_the_margin_only_and_as_if_all_voxels_were_dif
     untouched = fold_barrier(DisplacementField(still), shape, 0.2)
     assert untouched == 0
     assert not torch.autograd.grad(untouched, still)[0].any()
-
-
-@pytest.mark.parametrize(("coarse", "shape"), [((5, 4), (9, 8)), ((2, 6, 3), (4, 11, 5))], ids=str)
-def test_splines_are_boxes_of_three_three_times_then_linear(
-    coarse: tuple[int, ...], shape: tuple[int, ...], generator: torch.Generator
-):
-    p = torch.randn(1, len(shape), *coarse, generator=generator, dtype=torch.float64)
-    want = p
-    for axis in range(2, p.ndim):
-        for _ in range(3):
-            edges = [want.narrow(axis, 0, 1), want, want.narrow(axis, want.shape[axis] - 1, 1)]
-            want = torch.cat(edges, axis).unfold(axis, 3, 1).mean(-1)
-    want = F.interpolate(want, shape, mode="bilinear" if len(shape) == 2 else "trilinear", align_corners=True)
-    torch.testing.assert_close(splined(p, spline_matrices(coarse, shape, like=p)), want)

@@ -18,7 +18,7 @@ DeviceChoice = Annotated[Device, typer.Option(help="Where it is computed; auto t
 def _chosen(
     *,
     model: Annotated[str | None, typer.Option(help="A checkpoint. Without one, fields are optimised from scratch.")] = None,
-    refine: Annotated[int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")] = 60,
+    refine: Annotated[int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")] = Options.refine,
     refine_network: Annotated[
         bool, typer.Option("--refine-network", help="Refine the network, as published, not the fields.")
     ] = False,

@@ -110,8 +110,14 @@ def objective(
 def dissimilarity(
     phi: Transform, moving: Tensor, fixed: Tensor, moving_mask: Tensor | None, fixed_mask: Tensor | None, similarity: Similarity
 ) -> Scalar:
-    """sim(moving o phi, fixed), where both masks count after warping. They have no gradient: shrinking the overlap must not pay."""
-    x = phi.on_grid(fixed.shape[2:])
+    """sim(moving o phi, fixed), where both masks count after warping."""
+    return dissimilarity_at(phi.on_grid(fixed.shape[2:]), moving, fixed, moving_mask, fixed_mask, similarity)
+
+
+def dissimilarity_at(
+    x: Tensor, moving: Tensor, fixed: Tensor, moving_mask: Tensor | None, fixed_mask: Tensor | None, similarity: Similarity
+) -> Scalar:
+    """The same, where x are the places in moving of fixed's voxels. Masks have no gradient: shrinking the overlap must not pay."""
     masks = [] if fixed_mask is None else [fixed_mask]
     if moving_mask is not None:
         masks.append(sample(moving_mask, x.detach()))

@@ -77,19 +77,20 @@ def halve(image: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c *half"]:
     return pool(image, [min(2, n) for n in image.shape[2:]], stride=2, ceil_mode=True)
 
 
-def one_per_cell(shape: Sequence[int], jitter: Float[Tensor, " d *cells"]) -> Float[Tensor, "1 d n"]:
-    """A point in every cell of 2^D voxels, at the place in its cell that `jitter` in [0,1) says; see `cells`.
+def one_per_cell(jitter: Float[Tensor, " d *cells"]) -> Float[Tensor, "1 d n"]:
+    """A point in each of as many equal cells of the unit cube, at the place in its cell that `jitter` in [0,1) says; see `cells`.
 
     With uniform jitter they are uniform in the unit cube, as the paper's points are, but spread evenly, and close in memory.
     """
-    corners = torch.meshgrid(*[torch.arange(n, device=jitter.device, dtype=jitter.dtype) for n in cells(shape)], indexing="ij")
-    placed = [(corner + within) / n for corner, within, n in zip(corners, jitter, cells(shape), strict=True)]
+    counts = jitter.shape[1:]
+    corners = torch.meshgrid(*[torch.arange(n, device=jitter.device, dtype=jitter.dtype) for n in counts], indexing="ij")
+    placed = [(corner + within) / n for corner, within, n in zip(corners, jitter, counts, strict=True)]
     return torch.stack(placed).flatten(1)[None]
 
 
-def cells(shape: Sequence[int]) -> list[int]:
-    """How many cells of 2 voxels there are along each axis of a grid: at least one."""
-    return [max(n // 2, 1) for n in shape]
+def cells(shape: Sequence[int], size: int = 2) -> list[int]:
+    """How many cells of `size` voxels there are along each axis of a grid: at least one."""
+    return [max(n // size, 1) for n in shape]
 
 
 def shrink(image: Tensor, shape: Sequence[int]) -> Tensor:

@@ -170,7 +170,7 @@ def run(setting: Setting) -> Numbers:
     strengths = [0.0, 0.3, 0.6] if setting.quick else [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
     source = torch.Generator().manual_seed(0)
     jitter = torch.rand(2, VOXELS // 2, VOXELS // 2, dtype=torch.float64, generator=source)
-    x, middle = one_per_cell((VOXELS, VOXELS), jitter).to(setting.device), exact_pair(0.5, 0)
+    x, middle = one_per_cell(jitter).to(setting.device), exact_pair(0.5, 0)
     setting.tell("size of the noise", 0.0)
     by_eps = [measure(middle, eps, 32, x, range(draws)) for eps in (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)]
     setting.tell("frequency of the noise", 0.2)

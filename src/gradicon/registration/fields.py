@@ -6,15 +6,15 @@ fine as the images, and B smooths them like a cubic B-spline. From coarse to fin
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, cos, pi
+from math import ceil, cos, pi, prod
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from gradicon.core.jacobian import jacobian_determinant
-from gradicon.core.objective import Objective, dissimilarity, gradient_inconsistency
-from gradicon.core.sampling import box_mean, shrink
+from gradicon.core.objective import Objective, dissimilarity_at, gradient_inconsistency
+from gradicon.core.sampling import box_mean, shrink, unit_grid, window
 from gradicon.core.similarity import Similarity
 from gradicon.core.transform import DisplacementField, Transform
 from gradicon.registration.refine import random_points
@@ -23,6 +23,8 @@ Shape = tuple[int, ...]
 
 
 _FOLD_MARGIN = 0.2
+_LEVELS, _MOST_COARSE = 3, 40_000
+_EMPTY, _MARGIN = 0.02, 8  # of intensities in [0,1]; voxels, about an image's content
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,10 @@ class FieldSettings:
         similarity: what is compared, at every level.
         steps: of each level, coarse to fine.
         weight: of the GradICON penalty, the paper's lambda.
-        learning_rate: Adam's, in voxels of the level at work; it falls along a cosine within each level.
+        learning_rate: Adam's, in the shortest voxel length of the level at work; it falls along a cosine within each level.
         seed: of the points where the penalty is measured.
         barrier: the weight of what keeps determinants away from zero.
+        cell: voxels along each axis to a point of the penalty.
     """
 
     similarity: Similarity
@@ -44,20 +47,23 @@ class FieldSettings:
     learning_rate: float = 0.2
     seed: int = 0
     barrier: float = 15.0
+    cell: int = 3
 
 
-def pyramid(shape: Shape, spacing: Sequence[float], levels: int) -> list[Shape]:
-    """Grids over one field of view, coarse to fine, the last one being `shape`.
+def pyramid(shape: Shape, spacing: Sequence[float]) -> list[Shape]:
+    """Grids over one field of view, coarse to fine, the last one being `shape`: three, or more if the first had many voxels.
 
     An axis is halved once its voxels are no longer than 1.5 times the shortest, so that thick slices wait until the plane
     has caught up, and never below 8 voxels.
     """
     shapes, sizes, lengths = [shape], list(shape), list(spacing)
-    for _ in range(levels - 1):
+    while len(shapes) < _LEVELS or prod(shapes[0]) > _MOST_COARSE:
         shortest = min(lengths)
         for axis, (n, length) in enumerate(zip(sizes, list(lengths), strict=True)):
             if length <= 1.5 * shortest and n >= 16:
                 sizes[axis], lengths[axis] = ceil(n / 2), length * 2
+        if len(shapes) >= _LEVELS and tuple(sizes) == shapes[0]:
+            break
         shapes.insert(0, tuple(sizes))
     return shapes
 
@@ -69,10 +75,15 @@ def optimise_fields(
     shapes: Sequence[Shape],
     settings: FieldSettings,
     *,
+    extent: Sequence[float],
     masks: tuple[Tensor | None, Tensor | None] = (None, None),
     on_step: Callable[[int, Objective], None] | None = None,
 ) -> tuple[DisplacementField, DisplacementField]:
-    """phi_ab (moving o phi_ab ~ fixed) and phi_ba, on the last of `shapes`, from the pair of maps `start`."""
+    """phi_ab (moving o phi_ab ~ fixed) and phi_ba, on the last of `shapes`, from the pair of maps `start`.
+
+    `extent` is the length of the grid along each axis, from the first to the last voxel: steps are as long along all axes, so that
+    those across thick slices are a part of one.
+    """
     generator = torch.Generator().manual_seed(settings.seed)
     phi_ab, phi_ba = (phi.materialise(shapes[-1]) for phi in start)
     done = 0
@@ -80,7 +91,9 @@ def optimise_fields(
         images = [shrink(image, shape) for image in (moving, fixed)]
         weights = [None if mask is None else shrink(mask, shape) for mask in masks]
         bases = [phi.materialise(shape).u.detach() for phi in (phi_ab, phi_ba)]
-        phi_ab, phi_ba = _optimise_level(images, weights, bases, steps, settings, generator, done, on_step)
+        shortest = min(length / (n - 1) for length, n in zip(extent, shape, strict=True) if n > 1)
+        unit = [shortest / length if n > 1 else 1.0 for length, n in zip(extent, shape, strict=True)]
+        phi_ab, phi_ba = _optimise_level(images, weights, bases, unit, steps, settings, generator, done, on_step)
         done += steps
     return phi_ab, phi_ba
 
@@ -89,6 +102,7 @@ def _optimise_level(
     images: list[Tensor],
     masks: list[Tensor | None],
     bases: list[Tensor],
+    unit: Sequence[float],
     steps: int,
     settings: FieldSettings,
     generator: torch.Generator,
@@ -97,8 +111,7 @@ def _optimise_level(
 ) -> tuple[DisplacementField, DisplacementField]:
     shape = tuple(images[0].shape[2:])
     coarse = [max(ceil(n / 2), 2) for n in shape]
-    voxel = torch.tensor([1 / max(n - 1, 1) for n in shape], dtype=bases[0].dtype, device=bases[0].device)
-    voxel = voxel.reshape(1, -1, *[1] * len(shape))
+    voxel = bases[0].new_tensor(unit).reshape(1, -1, *[1] * len(shape))
     free = [torch.zeros(1, len(shape), *coarse, dtype=voxel.dtype, device=voxel.device, requires_grad=True) for _ in bases]
     matrices = spline_matrices(coarse, shape, like=voxel)
     optimizer = torch.optim.Adam(free, lr=settings.learning_rate)
@@ -108,8 +121,9 @@ def _optimise_level(
         ab, ba = (DisplacementField(base + splined(p, matrices) * voxel) for base, p in zip(bases, free, strict=True))
         return ab, ba
 
+    level = _Level.of(images, masks)
     for step in range(1, steps + 1):
-        result = _objective(images, masks, *fields(), random_points(shape, generator, like=voxel), settings)
+        result = _objective(level, *fields(), random_points(shape, generator, like=voxel, cell=settings.cell), settings)
         optimizer.zero_grad(set_to_none=True)
         result.loss.backward()
         optimizer.step()
@@ -120,22 +134,58 @@ def _optimise_level(
         return fields()
 
 
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """The images of a resolution, (moving, fixed), and the block of their voxels outside of which both are empty."""
+
+    images: list[Tensor]
+    masks: list[Tensor | None]
+    start: list[int]
+    shape: list[int]
+    grid: Tensor
+
+    @classmethod
+    def of(cls, images: list[Tensor], masks: list[Tensor | None]) -> "_Level":
+        start, shape = filled_block(images)
+        return cls(images, masks, start, shape, window(unit_grid(images[0].shape[2:], like=images[0]), start, shape))
+
+    @property
+    def share(self) -> float:
+        """Of all voxels: what the mean over the block counts in the mean over all."""
+        return prod(self.shape) / self.images[0][0, 0].numel()
+
+    def unlike(self, phi: DisplacementField, similarity: Similarity, *, back: bool = False) -> Tensor:
+        """How unlike moving o phi and fixed are in the block, or, on the way back, fixed o phi and moving."""
+        (moving, fixed), (moving_mask, fixed_mask) = self.images[:: -1 if back else 1], self.masks[:: -1 if back else 1]
+        x = self.grid + window(phi.u, self.start, self.shape)
+        fixed_mask = None if fixed_mask is None else window(fixed_mask, self.start, self.shape)
+        return dissimilarity_at(x, moving, window(fixed, self.start, self.shape), moving_mask, fixed_mask, similarity)
+
+
+def filled_block(images: Sequence[Tensor]) -> tuple[list[int], list[int]]:
+    """The first voxel, and how many along each axis, of the block that holds what is not empty in any image, and a margin."""
+    filled = torch.stack([image > _EMPTY for image in images]).flatten(0, 2).any(0)
+    whole = list(filled.shape)
+    if not filled.any():
+        return [0] * len(whole), whole
+    places = filled.nonzero()
+    first = [max(int(n) - _MARGIN, 0) for n in places.amin(0)]
+    return first, [min(int(n) + 1 + _MARGIN, m) - f for n, m, f in zip(places.amax(0), whole, first, strict=True)]
+
+
 def _objective(
-    images: list[Tensor],
-    masks: list[Tensor | None],
+    level: _Level,
     phi_ab: DisplacementField,
     phi_ba: DisplacementField,
     x: Tensor,
     settings: FieldSettings,
 ) -> Objective:
     """The paper's loss, and a barrier felt only where a map is about to fold: free fields may fold between the penalty's points."""
-    (moving, fixed), (moving_mask, fixed_mask) = images, masks
-    unlike = dissimilarity(phi_ab, moving, fixed, moving_mask, fixed_mask, settings.similarity)
-    unlike = unlike + dissimilarity(phi_ba, fixed, moving, fixed_mask, moving_mask, settings.similarity)
-    penalty = gradient_inconsistency(phi_ab, phi_ba, x)
-    shape = fixed.shape[2:]
+    unlike = level.unlike(phi_ab, settings.similarity) + level.unlike(phi_ba, settings.similarity, back=True)
+    penalty, shape = gradient_inconsistency(phi_ab, phi_ba, x), phi_ab.u.shape[2:]
     barrier = fold_barrier(phi_ab, shape) + fold_barrier(phi_ba, shape)
-    return Objective(unlike + settings.weight * penalty + settings.barrier * barrier, unlike, penalty, phi_ab, phi_ba)
+    loss = level.share * unlike + settings.weight * penalty + settings.barrier * barrier
+    return Objective(loss, unlike, penalty, phi_ab, phi_ba)
 
 
 def fold_barrier(phi: DisplacementField, shape: Sequence[int], margin: float = _FOLD_MARGIN) -> Tensor:

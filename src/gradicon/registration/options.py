@@ -22,7 +22,7 @@ class Options:
         fixed_modality, moving_modality: "ct" clips to a window of Hounsfield units, "mr" at the 1st and 99th percentile.
         init: how the fields of view are brought together first.
         model: a checkpoint file whose network makes the first maps; without one, fields are optimised from scratch.
-        refine: iterations of instance optimization, at each resolution where there are several; 0 takes a model's answer as it is.
+        refine: iterations of instance optimization at each resolution, fewer at large ones; 0 takes a model's answer as it is.
         refine_network: optimise the weights of a copy of the network, as published, instead of the fields.
         similarity: a name from `gradicon.core.similarity`.
         weight: of the GradICON penalty, the paper's lambda; left out, the one that goes with the similarity.

@@ -77,7 +77,7 @@ class _Recomputed(nn.Module):
             return checkpoint(self.dense, images, use_reentrant=False)
 
 
-def random_points(shape: Sequence[int], generator: torch.Generator, *, like: Tensor) -> Float[Tensor, "1 d n"]:
-    """A random sample of the unit cube: about voxels / 2^D points, one in each cell, of the dtype and on the device of `like`."""
-    jitter = torch.rand((len(shape), *cells(shape)), generator=generator, dtype=like.dtype)
-    return one_per_cell(shape, jitter.to(like.device))
+def random_points(shape: Sequence[int], generator: torch.Generator, *, like: Tensor, cell: int = 2) -> Float[Tensor, "1 d n"]:
+    """A random sample of the unit cube: about voxels / cell^D points, one in each cell, with the dtype and device of `like`."""
+    jitter = torch.rand((len(shape), *cells(shape, cell)), generator=generator, dtype=like.dtype)
+    return one_per_cell(jitter.to(like.device))

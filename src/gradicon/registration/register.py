@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import ceil, prod, sqrt
 
 import torch
 
@@ -24,11 +25,13 @@ from gradicon.registration.refine import refine
 OnStep = Callable[[int, int, Objective], None]
 """Called after every step of optimisation with its number, how many there will be, and its objective."""
 
-_WINDOW = 2.0  # LNCC's sigma where fields start from nothing, in voxels of the finest axis of the working grid
+_WINDOW = 3.0  # LNCC's sigma where fields start from nothing, in voxels of the finest axis of the working grid
 _TRAINED_WINDOW = 5.0  # and from a model's answer: in voxels of every axis of its grid, as in the paper's training
+_MANY_VOXELS = 600_000  # of a resolution from which on there are fewer steps: what is left to do there is small, and dear
 _PATCH = 1  # voxels: MIND's patches and their distance; finer than in the reference, which does better on small structures
 _BARRIER, _MIND_BARRIER = 15.0, 1.5  # MIND's numbers are a tenth of LNCC's
-_RATE, _TRAINED_RATE = 0.2, 0.4  # Adam's, in voxels: a model's answer has one level of few steps to move by
+_RATE, _TRAINED_RATE = 0.8, 0.4  # Adam's, in voxels
+_CELL, _TRAINED_CELL = 3, 2  # voxels along each axis to a point of the penalty; the paper's is 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +95,9 @@ def _maps(
     """The deformation and its reverse on the working grid: fields from scratch, or a network's answer, refined or not."""
     shape = pair.space.shape
     if options.model is None:
-        shapes = pyramid(shape, pair.space.spacing_mm, levels=3)
+        shapes = pyramid(shape, pair.space.spacing_mm)
         still = identity(len(shape), device=pair.fixed.device).materialise(shape)
-        return _fields(pair, (still, still), shapes, similarity, options, _RATE, on_step)
+        return _fields(pair, (still, still), shapes, similarity, options, on_step)
     network: RegistrationNetwork = load(options.model).to(pair.fixed.device)
     if options.refine_network:
         report, weight, seed = _counted(on_step, options.refine), options.penalty_weight, options.seed
@@ -104,7 +107,7 @@ def _maps(
         maps = network(pair.moving, pair.fixed).materialise(shape), network(pair.fixed, pair.moving).materialise(shape)
     if options.refine == 0 or options.refine_network:
         return maps
-    return _fields(pair, maps, [shape], similarity, options, _TRAINED_RATE, on_step)
+    return _fields(pair, maps, [shape], similarity, options, on_step)
 
 
 def _fields(
@@ -113,14 +116,24 @@ def _fields(
     shapes: list[tuple[int, ...]],
     similarity: Similarity,
     options: Options,
-    learning_rate: float,
     on_step: OnStep | None,
 ) -> tuple[DisplacementField, DisplacementField]:
-    steps = (options.refine,) * len(shapes)
-    barrier = _MIND_BARRIER if options.similarity == "mind_ssc" else _BARRIER
-    settings = FieldSettings(similarity, steps, options.penalty_weight, learning_rate, options.seed, barrier)
+    """Optimise both fields from `start`. After a model a voxel is a voxel, as in its training, however long it is."""
+    trained, space = options.model is not None, pair.space
+    steps = tuple(ceil(options.refine * min(1.0, sqrt(_MANY_VOXELS / prod(shape)))) for shape in shapes)
+    settings = FieldSettings(
+        similarity,
+        steps,
+        options.penalty_weight,
+        learning_rate=_TRAINED_RATE if trained else _RATE,
+        seed=options.seed,
+        barrier=_MIND_BARRIER if options.similarity == "mind_ssc" else _BARRIER,
+        cell=_TRAINED_CELL if trained else _CELL,
+    )
+    lengths = [1.0] * len(space.shape) if trained else space.spacing_mm
+    extent = [max(n - 1, 1) * length for n, length in zip(space.shape, lengths, strict=True)]
     masks, report = (pair.moving_weight, pair.fixed_weight), _counted(on_step, sum(steps))
-    return optimise_fields(pair.moving, pair.fixed, start, shapes, settings, masks=masks, on_step=report)
+    return optimise_fields(pair.moving, pair.fixed, start, shapes, settings, extent=extent, masks=masks, on_step=report)
 
 
 def _similarity(options: Options, space: Space) -> Similarity:

@@ -66,4 +66,4 @@ def points(shape: Sequence[int], seed: int, step: int, device: torch.device) -> 
     there: the numbers differ from a CPU's.
     """
     source = generator(seed, step, "points", device=device)
-    return one_per_cell(shape, torch.rand((len(shape), *cells(shape)), generator=source, device=device))
+    return one_per_cell(torch.rand((len(shape), *cells(shape)), generator=source, device=device))

@@ -1,0 +1,74 @@
+"""Optimising fields: the grids, what is looked at, and how long a step is."""
+
+from functools import partial
+from math import prod
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from gradicon.core.similarity import lncc, mse
+from gradicon.core.transform import DisplacementField, identity
+from gradicon.registration import fields
+from gradicon.registration.fields import FieldSettings, filled_block, optimise_fields, pyramid, spline_matrices, splined
+from maps import blobs, smooth_field
+
+
+@pytest.mark.parametrize(("coarse", "shape"), [((5, 4), (9, 8)), ((2, 6, 3), (4, 11, 5))], ids=str)
+def test_splines_are_boxes_of_three_three_times_then_linear(
+    coarse: tuple[int, ...], shape: tuple[int, ...], generator: torch.Generator
+):
+    p = torch.randn(1, len(shape), *coarse, generator=generator, dtype=torch.float64)
+    want = p
+    for axis in range(2, p.ndim):
+        for _ in range(3):
+            edges = [want.narrow(axis, 0, 1), want, want.narrow(axis, want.shape[axis] - 1, 1)]
+            want = torch.cat(edges, axis).unfold(axis, 3, 1).mean(-1)
+    want = F.interpolate(want, shape, mode="bilinear" if len(shape) == 2 else "trilinear", align_corners=True)
+    torch.testing.assert_close(splined(p, spline_matrices(coarse, shape, like=p)), want)
+
+
+def test_large_images_begin_as_small_as_others():
+    shapes = pyramid((164, 192, 157), (1.0, 1.0, 1.0))
+    assert shapes == [(21, 24, 20), (41, 48, 40), (82, 96, 79), (164, 192, 157)]
+    assert len(pyramid((35, 51, 35), (1.0, 1.0, 1.0))) == 3
+
+
+def test_thick_slices_wait_and_what_cannot_shrink_stays():
+    shapes = pyramid((12, 256, 256), (8.0, 1.4, 1.4))
+    assert all(shape[0] == 12 for shape in shapes)
+    assert prod(shapes[0]) <= 40_000
+    assert pyramid((15, 15, 900), (1.0, 1.0, 9.0)) == [(15, 15, 900)] * 3
+
+
+def test_the_block_holds_both_images_and_a_margin():
+    a, b = torch.zeros(2, 1, 1, 40, 60)
+    a[..., 20:22, 30], b[..., 25, 28] = 0.5, 0.9
+    assert filled_block([a, b]) == ([12, 20], [22, 19])
+    assert filled_block([torch.zeros(1, 1, 5, 6)] * 2) == ([0, 0], [5, 6])
+
+
+def test_leaving_out_what_is_empty_changes_no_gradient(monkeypatch: pytest.MonkeyPatch):
+    images = [F.pad(blobs((24, 26), seed).double(), [30] * 4) for seed in (1, 2)]
+    u = smooth_field(tuple(images[0].shape[2:]), 4, size=0.02, dtype=torch.float64).u.requires_grad_()
+
+    def slope() -> torch.Tensor:
+        level = fields._Level.of(images, [None, None])
+        phi = DisplacementField(u)
+        similarity = partial(lncc, sigma=2.0)
+        (found,) = torch.autograd.grad(level.share * (level.unlike(phi, similarity) + level.unlike(phi, similarity, back=True)), u)
+        return found
+
+    in_block = slope()
+    monkeypatch.setattr(fields, "_MARGIN", 10**6)
+    torch.testing.assert_close(in_block, slope(), rtol=1e-9, atol=1e-12)
+    assert in_block.abs().max() > 1e-4
+
+
+def test_a_step_is_as_long_across_thick_slices_as_within_them():
+    shape, extent = (12, 48, 48), (88.0, 47.0, 47.0)
+    still = identity(3).materialise(shape)
+    settings = FieldSettings(mse, (1,), learning_rate=0.5)
+    phi, _ = optimise_fields(blobs(shape, 1), blobs(shape, 2), (still, still), [shape], settings, extent=extent)
+    longest = [float(phi.u[:, axis].abs().max()) * length for axis, length in enumerate(extent)]
+    assert longest == pytest.approx([0.5] * 3, rel=0.05)
