@@ -31,7 +31,7 @@ def test_registration_makes_the_images_alike_without_folds(found: Registration):
 @pytest.mark.parametrize("options", [Options(refine=30, weight=0.01), Options(refine=30, similarity="mind_ssc")])
 def test_little_weight_on_the_penalty_makes_no_folds_and_the_inverse_is_one_all_the_same(found: Registration, options: Options):
     loose = register(sample_image("fixed"), sample_image("moving"), options)
-    assert sd_log_jacobian(loose.phi, loose.pair.space.shape) > 1.5 * sd_log_jacobian(found.phi, found.pair.space.shape)
+    assert sd_log_jacobian(loose.phi, loose.pair.space.shape) > 1.3 * sd_log_jacobian(found.phi, found.pair.space.shape)
     assert fold_percentage(loose.phi, loose.pair.space.shape).item() == 0
     assert loose.inverse_error.mean_mm < 0.1
 
