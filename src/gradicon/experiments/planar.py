@@ -61,6 +61,7 @@ QUICK = Size(
     judged=4,
     shapes_batch=4,
     drive_batch=4,
+    drive_rate=5e-4,
     exponents=(-2, 2),
     search=(-2, 2),
     steps=20,
