@@ -37,6 +37,10 @@ def test_every_row_of_the_papers_table_on_both_sets(numbers: Numbers):
         assert 0 < row["dissimilarity"] < 1
 
 
+def test_what_training_pairs_came_to_is_the_mean_of_the_last_half_and_of_both_directions():
+    assert ablation.fitted([{"similarity": 9.0}, {"similarity": 1.0}, {"similarity": 0.6}]) == pytest.approx(0.4)
+
+
 def test_training_and_optimising_change_what_is_judged(numbers: Numbers):
     chosen = [r for r in numbers["rows"] if r["set"] == "hippocampus" and r["second"] and not r["augmented"]]
     plain, optimised = sorted(chosen, key=lambda row: row["optimised"])
@@ -68,6 +72,8 @@ def test_two_stages_take_as_many_steps_as_one():
 def test_table_and_figure_come_from_the_numbers_alone(numbers: Numbers):
     told = ablation.table(numbers)
     assert told.count("| cardiac |") == 1 + 8 + 6
+    optimised = next(line for line in told.splitlines() if line.startswith("| hippocampus | unet | 3 | yes | yes |  |"))
+    assert optimised.endswith("|  |")  # what training came to says nothing of a network that was changed since
     figure = Figure()
     ablation.draw(numbers, figure)
     assert [axes.get_title() for axes in figure.axes] == ["cardiac", "hippocampus"]

@@ -40,10 +40,10 @@ def test_a_network_that_is_worse_in_both_does_not_count():
     assert dissimilarity_at([(0.01, 0.5), (1.0, 0.7)], 0.1) == pytest.approx(0.5)
 
 
-def test_levels_out_of_reach_have_no_value():
+def test_who_has_fewer_folds_than_allowed_counts_and_who_has_more_has_no_value():
     points = [(0.05, 0.8), (0.5, 0.4)]
+    assert dissimilarity_at(points, 1.0) == 0.4
     assert dissimilarity_at(points, 0.01) is None
-    assert dissimilarity_at(points, 1.0) is None
     assert dissimilarity_at([], 1.0) is None
 
 
@@ -51,22 +51,25 @@ def test_no_folds_at_all_count_as_the_floor():
     assert dissimilarity_at([(0.0, 0.8), (100**2 * FLOOR, 0.4)], 100 * FLOOR) == pytest.approx(0.6)
 
 
-def test_the_least_is_named_only_where_all_are_known():
+def test_the_least_of_those_that_are_regular_enough_is_named():
     found = made_up()["equal_folds"]
     assert [(each["set"], each["folds_percent"], each["least"]) for each in found] == [
         *(("shapes", level, "gradicon") for level in (0.01, 0.1, 1.0)),
-        *(("drive", level, None) for level in (0.01, 0.1, 1.0)),
+        *(("drive", level, "diffusion") for level in (0.01, 0.1, 1.0)),
     ]
     assert found[1]["dissimilarity"] == pytest.approx({"gradicon": 0.2, "icon": 0.4, "diffusion": 0.4, "bending": 0.5})
-    assert found[5]["dissimilarity"]["diffusion"] is None
+    assert found[5]["dissimilarity"] == {"gradicon": None, "icon": None, "diffusion": 0.4, "bending": None}
 
 
 def test_the_table_and_the_figure_come_from_the_json_alone():
     numbers = json.loads(json.dumps(made_up()))
     table = regularizers.table(numbers)
-    assert "GradICON is the most similar in 3 of the 3 comparisons" in table
+    assert "GradICON is the most similar in 3 of 6 comparisons" in table
     assert "| Triangles and Circles | 0.1 | 0.2000 | 0.4000 | 0.4000 | 0.5000 | GradICON |" in table
-    assert "| DRIVE | 1 | not reached | not reached | not reached | not reached | - |" in table
+    assert (
+        "| DRIVE | 1 | more folds at any weight | more folds at any weight | 0.4000 | more folds at any weight | diffusion |"
+        in table
+    )
     assert "| DRIVE | ICON | 1 | 0.4000 | 2.0000 |" in table
     figure = Figure()
     regularizers.draw(numbers, figure)
