@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
-from gradicon.experiments.run import show_study
+from gradicon.experiments import implicit
+from gradicon.experiments.run import run_study, show_study
+from gradicon.experiments.study import Setting
 from test_cli import assert_one_line_error, gradicon
 
 
@@ -44,3 +47,14 @@ def test_what_is_no_result_cannot_be_shown(tmp_path: Path, text: str | None, mes
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         show_study(tmp_path / "result.json", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_full_gpu_is_one_line_that_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def run(setting: Setting) -> None:
+        del setting
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nand more lines")
+
+    monkeypatch.setattr(implicit, "run", run)
+    setting = Setting(tmp_path, True, torch.device("cpu"), None, 1, lambda what, part: None)
+    with pytest.raises(ValueError, match=r"^the GPU's memory is full: use fewer --jobs; .* goes on from it$"):
+        run_study("implicit", setting, tmp_path, command="")

@@ -37,8 +37,6 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as work:
                 setting = Setting(Path(work), given.quick, torch.device("cuda" if on_gpu else "cpu"), given.data, given.jobs, _tell)
                 run_study(given.name, setting, given.out, command=f"python -m gradicon.experiments {shlex.join(sys.argv[1:])}")
-    except torch.OutOfMemoryError:
-        sys.exit("gradicon: the GPU's memory is full: use fewer --jobs; what is trained is kept, the same command goes on from it")
     except (ValueError, OSError) as error:
         sys.exit(f"gradicon: {' '.join(str(error).split())}")
 

@@ -23,7 +23,11 @@ def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
     chosen, began = study(name), time.monotonic()
     kept = out / f"{name}-{'quick' if setting.quick else 'full'}.trained"
     kept.mkdir(parents=True, exist_ok=True)
-    numbers = chosen.run(replace(setting, kept=kept))
+    try:
+        numbers = chosen.run(replace(setting, kept=kept))
+    except torch.OutOfMemoryError as error:
+        advice = "use fewer --jobs; what is trained is kept, the same command goes on from it"
+        raise ValueError(f"the GPU's memory is full: {advice}") from error
     result = {
         "experiment": name,
         "size": "quick" if setting.quick else "full",
