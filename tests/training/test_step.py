@@ -17,7 +17,8 @@ def inputs() -> Inputs:
     a, b = (torch.cat([blobs(SHAPE, seed), blobs(SHAPE, seed + 10)]) for seed in (1, 2))
     labels = [(image[:, 0] * 3).to(torch.uint8) for image in (a, b)]
     x = points(SHAPE, 0, 1, torch.device("cpu"))
-    return Inputs(a, b, x, *labels, torch.full((2, 2, 3), 0.5), torch.full((2, 2, 3), 0.6))
+    compared = torch.tensor([[1, 2, 3]] * 2)
+    return Inputs(a, b, x, *labels, torch.full((2, 2, 3), 0.5), torch.full((2, 2, 3), 0.6), compared)
 
 
 def network() -> torch.nn.Module:
@@ -64,7 +65,7 @@ def test_the_papers_other_similarity_and_its_weight():
 
 def test_labels_and_landmarks_are_added_with_their_weights():
     model, batch = network(), inputs()
-    step = TrainingStep(model, LossConfig(label_weight=2, landmark_weight=0.5, similarity="mse"), label_count=3)
+    step = TrainingStep(model, LossConfig(label_weight=2, landmark_weight=0.5, similarity="mse"))
     loss, scalars = step(batch, folds=True)
     total = scalars["similarity"] + 0.2 * scalars["penalty"] + 2 * scalars["labels"] + 0.5 * scalars["landmarks"]
     torch.testing.assert_close(loss.detach(), total)
@@ -76,12 +77,15 @@ def test_labels_and_landmarks_are_added_with_their_weights():
 def test_soft_dice_of_hard_labels():
     labels = torch.zeros(1, 8, 8, dtype=torch.uint8)
     labels[:, 2:6, 2:6], labels[:, 7] = 1, 2
-    here = one_hot(labels, 3)
+    three = torch.tensor([[1, 2, 3]])
+    here = one_hot(labels, three)
     assert here.shape == (1, 3, 8, 8)
     still = identity(2)
     assert label_loss(still, here, here).item() == pytest.approx(0, abs=1e-5)
-    other = one_hot(torch.where(labels == 1, 3, labels.int()), 3)
+    other = one_hot(torch.where(labels == 1, 3, labels.int()), three)
     assert label_loss(still, other, here).item() == pytest.approx(2 / 3, abs=1e-5)  # 1 and 3 apart, 2 at one; three are there
+    some = torch.tensor([[2, -1, -1]])  # only the second counts, and nothing is -1
+    assert label_loss(still, one_hot(torch.where(labels == 1, 3, labels.int()), some), one_hot(labels, some)).item() == 0
 
 
 def test_landmarks_are_measured_in_voxels_through_the_map():
@@ -94,7 +98,7 @@ def test_landmarks_are_measured_in_voxels_through_the_map():
 
 def test_the_loss_of_a_batch_is_the_mean_of_its_pairs():
     """So that processes which share a batch compute what one would. BatchNorm aside: it is in evaluation mode here."""
-    step = TrainingStep(network().eval(), LossConfig(label_weight=1, landmark_weight=1), label_count=3)
+    step = TrainingStep(network().eval(), LossConfig(label_weight=1, landmark_weight=1))
     batch = inputs()
     each = [step(Inputs(*(v if n == "x" else v[i : i + 1] for n, v in batch._asdict().items())))[0] for i in (0, 1)]
     torch.testing.assert_close(step(batch)[0], (each[0] + each[1]) / 2)

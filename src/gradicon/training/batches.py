@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from gradicon.training.augment import augmented, augmented_labels, augmented_points, draw, to_unit_cube
@@ -16,7 +17,10 @@ from gradicon.training.pairs import Pairs, generator, points
 
 
 class Inputs(NamedTuple):
-    """A batch: images a and b (B, 1, *S), the penalty's points x (1, D, N), labels (B, *S) and landmarks (B, D, P) or None."""
+    """A batch: images a and b (B, 1, *S), the penalty's points x (1, D, N), labels (B, *S) and landmarks (B, D, P) or None.
+
+    `compared` are the labels of each pair that count; -1, which no voxel has, fills up where a pair has fewer.
+    """
 
     a: Float[Tensor, "b 1 *s"]
     b: Float[Tensor, "b 1 *s"]
@@ -25,6 +29,7 @@ class Inputs(NamedTuple):
     labels_b: Tensor | None = None
     landmarks_a: Float[Tensor, "b d p"] | None = None
     landmarks_b: Float[Tensor, "b d p"] | None = None
+    compared: Int[Tensor, "b k"] | None = None
 
 
 class Shelf:
@@ -35,6 +40,13 @@ class Shelf:
         self._held: Tensor | None = None
         if device.type == "cuda" and dataset.images.nbytes < torch.cuda.mem_get_info(device)[0] // 2:
             self._held = torch.from_numpy(np.array(dataset.images)).to(device)
+
+    @cached_property
+    def present(self) -> list[frozenset[int]]:
+        """The labels of every image, without the background."""
+        if self.dataset.labels is None:
+            return [frozenset()] * len(self.dataset.images)
+        return [frozenset(np.bincount(labels.ravel()).nonzero()[0].tolist()) - {0} for labels in self.dataset.labels]
 
     def images(self, numbers: Sequence[int]) -> Float[Tensor, "b 1 *s"]:
         """Images by number, float32, on the device."""
@@ -72,10 +84,22 @@ class Batches:
         x = points(self.recipe.data.shape, self.recipe.training.seed, step, shelf.device)
         inputs = Inputs(shelf.images(first), shelf.images(second), x)
         if loss.label_weight:
-            inputs = inputs._replace(labels_a=shelf.labels(first), labels_b=shelf.labels(second))
+            compared = torch.stack([self._compared(step, i, *pair) for i, pair in zip(self.samples, drawn, strict=True)])
+            inputs = inputs._replace(
+                labels_a=shelf.labels(first), labels_b=shelf.labels(second), compared=compared.to(shelf.device)
+            )
         if loss.landmark_weight:
             inputs = inputs._replace(landmarks_a=shelf.landmarks(first), landmarks_b=shelf.landmarks(second))
         return self._augmented(inputs, step) if self.recipe.training.augment else inputs
+
+    def _compared(self, step: int, sample: int, a: int, b: int) -> Int[Tensor, " k"]:
+        """Some of the labels that both images of a pair have, by lot."""
+        present, most = self.shelf.present, self.recipe.loss.labels_at_once
+        both = sorted(present[a] & present[b])
+        chosen = torch.randperm(len(both), generator=generator(self.recipe.training.seed, step, sample, "labels"))[:most]
+        compared = torch.full((min(most, max(map(len, present))),), -1, dtype=torch.int32)
+        compared[: len(chosen)] = torch.tensor(both, dtype=torch.int32)[chosen]
+        return compared
 
     def _augmented(self, inputs: Inputs, step: int) -> Inputs:
         how = self.recipe.training
@@ -92,17 +116,23 @@ class Batches:
             None if inputs.labels_b is None else augmented_labels(inputs.labels_b, phi_b),
             None if inputs.landmarks_a is None else augmented_points(inputs.landmarks_a, phi_a),
             None if inputs.landmarks_b is None else augmented_points(inputs.landmarks_b, phi_b),
+            inputs.compared,
         )
 
 
 def check_loss_has_data(recipe: Recipe, dataset: Dataset) -> None:
-    """Refuse weights of labels or landmarks that some pair does not have. The landmarks of a batch must be equally many."""
+    """Refuse weights of labels or landmarks that some pair does not have. The landmarks of a batch must be equally many.
+
+    Of folders that were joined, some may have no labels at all: their pairs are judged by the images alone.
+    """
     groups = dataset.groups
     used = [i for group in groups for i in (*group.images, *dict.fromkeys(i for pair in group.pairs for i in pair))]
     mixed = any(group.images for group in groups) or recipe.training.batch_size > 1
     images = dataset.metadata["images"]
     if recipe.loss.label_weight:
-        for i in used:
+        folders = [dict.fromkeys((*group.images, *(i for pair in group.pairs for i in pair))) for group in groups]
+        labelled = [folder for folder in folders if any(images[i]["labels"] for i in folder)]
+        for i in (i for folder in labelled or folders for i in folder):
             if not images[i]["labels"]:
                 raise ValueError(f"{images[i]['name']}: no labels, but the recipe says label_weight = {recipe.loss.label_weight:g}")
     if recipe.loss.landmark_weight:

@@ -59,7 +59,9 @@ class LossConfig:
         sigma: of LNCC's windows, in voxels; a list where it differs by axis, as for thick slices.
         regularizer: "gradicon", the paper's; "icon", "diffusion" and "bending" for comparison.
         weight: the paper's lambda. Left out: 1.5, but 0.2 with mse and 0.02 with mind_ssc, whose numbers are smaller.
-        label_weight: of 1 - soft Dice of warped labels, the mean of both directions. One float per voxel and label is kept.
+        label_weight: of 1 - soft Dice of warped labels, the mean of both directions.
+        labels_at_once: of the labels that both images of a pair have, how many are compared in a step; by lot, if there are more.
+            One float per voxel and label is kept.
         landmark_weight: of the mean squared distance, in voxels of the grid, of landmarks from where they belong, both directions.
     """
 
@@ -68,6 +70,7 @@ class LossConfig:
     regularizer: Regularizer = "gradicon"
     weight: float | None = None
     label_weight: float = 0.0
+    labels_at_once: int = 16
     landmark_weight: float = 0.0
 
     def __post_init__(self) -> None:
@@ -78,6 +81,7 @@ class LossConfig:
         for name, value in (("weight", self.penalty_weight), ("label_weight", self.label_weight)):
             _check_positive(name, value, zero=True)
         _check_positive("landmark_weight", self.landmark_weight, zero=True)
+        _check_positive("labels_at_once", self.labels_at_once)
 
     @property
     def penalty_weight(self) -> float:

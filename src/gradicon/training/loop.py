@@ -97,7 +97,7 @@ class Loop:
             use_bfloat16(model, device)
         self.model = model.train().to(device)
         self.optimizer = adam(self.model, how.learning_rate)
-        module = shared(self.fabric, TrainingStep(self.model, self.recipe.loss, label_count=self.dataset.label_count))
+        module = shared(self.fabric, TrainingStep(self.model, self.recipe.loss))
         eager = EagerExecutor(module, self.optimizer, self.fabric.backward, lambda number: self._reduced(number, "min"))
         captures = is_wanted() and device.type == "cuda" and self.fabric.world_size == 1
         self.executor = GraphedExecutor(eager) if captures else eager

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gradicon.core.jacobian import fold_percentage
@@ -27,12 +26,11 @@ class TrainingStep(nn.Module):
     Args:
         network: Phi; its weights are what is trained.
         loss: the recipe's choice of terms.
-        label_count: labels without the background, for soft Dice.
     """
 
-    def __init__(self, network: RegistrationNetwork, loss: LossConfig, *, label_count: int = 0) -> None:
+    def __init__(self, network: RegistrationNetwork, loss: LossConfig) -> None:
         super().__init__()
-        self.network, self.loss, self.label_count = network, loss, label_count
+        self.network, self.loss = network, loss
         self._similarity = similarity_of(loss)
         for module in network.modules():
             if isinstance(module, Displace):
@@ -51,8 +49,8 @@ class TrainingStep(nn.Module):
             penalty=penalty,
         )
         loss, scalars = found.loss, {"similarity": found.similarity.detach(), "penalty": found.penalty.detach()}
-        if inputs.labels_a is not None and inputs.labels_b is not None:
-            a, b = (one_hot(labels, self.label_count) for labels in (inputs.labels_a, inputs.labels_b))
+        if inputs.labels_a is not None and inputs.labels_b is not None and inputs.compared is not None:
+            a, b = (one_hot(labels, inputs.compared) for labels in (inputs.labels_a, inputs.labels_b))
             unlike = (label_loss(found.phi_ab, a, b) + label_loss(found.phi_ba, b, a)) / 2
             loss, scalars["labels"] = loss + self.loss.label_weight * unlike, unlike.detach()
         if inputs.landmarks_a is not None and inputs.landmarks_b is not None:
@@ -84,9 +82,9 @@ def penalty_of(loss: LossConfig, shape: Sequence[int]) -> Penalty:
             return lambda ab, ba, _: bending_energy(ab, shape) + bending_energy(ba, shape)
 
 
-def one_hot(labels: Tensor, count: int) -> Float[Tensor, "b k *s"]:
-    """Label maps (B, *S) as one image of 0 and 1 for each label but the background."""
-    return F.one_hot(labels.long(), count + 1)[..., 1:].movedim(-1, 1).float()
+def one_hot(labels: Tensor, compared: Int[Tensor, "b k"]) -> Float[Tensor, "b k *s"]:
+    """Label maps (B, *S) as one image of 0 and 1 for each of some labels."""
+    return (labels[:, None] == compared.reshape(*compared.shape, *[1] * (labels.ndim - 1))).float()
 
 
 def label_loss(phi: Transform, moving: Float[Tensor, "b k *s"], fixed: Float[Tensor, "b k *s"]) -> Tensor:
