@@ -47,6 +47,19 @@ def test_a_model_comes_back_bit_for_bit(model: Model, file: Path):
     assert torch.equal(back(a, b).on_grid((21, 23)), model(a, b).on_grid((21, 23)))
 
 
+def test_half_precision_halves_the_file_and_rounds_the_weights(model: Model, file: Path, tmp_path: Path):
+    save(model, tmp_path / "half.safetensors", half=True)
+    assert (tmp_path / "half.safetensors").stat().st_size < 0.6 * file.stat().st_size
+    back = load(tmp_path / "half.safetensors").state_dict()
+    for name, value in model.state_dict().items():
+        assert back[name].dtype == value.dtype
+        torch.testing.assert_close(back[name], value.half().float() if value.ndim > 1 else value, rtol=0, atol=0)
+    with torch.no_grad():
+        next(value for value in model.parameters() if value.ndim > 1).fill_(1e5)
+    with pytest.raises(ValueError, match="has values beyond 65504, the largest of half precision"):
+        save(model, tmp_path / "large.safetensors", half=True)
+
+
 def test_the_header_is_readable_by_anyone(file: Path):
     header = read_header(file)
     assert header.config == CONFIG

@@ -73,3 +73,23 @@ def test_a_model_that_does_not_say_works_on_the_images_own_grid(tmp_path: Path):
     fixed = sample_image("fixed")
     found = register(fixed, fixed, Options(model=str(path), refine=0))
     assert found.pair.space.shape == tuple(reversed(fixed.GetSize()))
+
+
+def test_a_model_trained_on_images_out_of_place_is_started_like_anything_else_and_refined_at_the_images_own_resolution(
+    tmp_path: Path,
+):
+    path, data = tmp_path / "model.safetensors", {"crop": "fit", "spacing_mm": [], "shape": [20, 24, 22]}
+    save(build(SMALL), path, provenance={"data": json.dumps(data), "recipe": "[training]\naugment = true\n"})
+    assert read_header(path).augmented
+    fixed, moving = sample_image("fixed"), sample_image("moving")
+    scratch, unrefined, refined = (
+        register(fixed, moving, options)
+        for options in (Options(refine=4), Options(model=str(path), refine=0), Options(model=str(path), refine=4))
+    )
+    assert unrefined.pair.space.shape == (20, 24, 22)
+    assert unrefined.pair.start.method == refined.pair.start.method == scratch.pair.start.method
+    assert refined.pair.space.shape == scratch.pair.space.shape
+    assert refined.pair.seen is not None
+    for here, there in zip(refined.pair.seen, (unrefined.pair.moving, unrefined.pair.fixed), strict=True):
+        torch.testing.assert_close(here, there)
+    torch.testing.assert_close(refined.phi.u, scratch.phi.u)  # it answers with the identity: nothing else may differ

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,10 +47,21 @@ class Header:
         data: dict[str, Any] = json.loads(self.provenance["data"])
         return Grid(tuple(data["shape"]), None if data["crop"] == "fit" else tuple(data["spacing_mm"]))
 
+    @property
+    def augmented(self) -> bool:
+        """Whether its recipe says that it was trained on images moved out of place at random."""
+        return bool(tomllib.loads(self.provenance.get("recipe", "")).get("training", {}).get("augment", False))
 
-def save(network: Model, path: str | Path, *, provenance: Mapping[str, str] | None = None) -> None:
-    """Write a model to a file: all of it or nothing. `provenance` is free text that travels along, such as the training command."""
+
+def save(network: Model, path: str | Path, *, provenance: Mapping[str, str] | None = None, half: bool = False) -> None:
+    """Write a model to a file: all of it or nothing. `provenance` is free text that travels along, such as the training command.
+
+    With `half`, the weights of convolutions are rounded to float16 in the file, which is then half as large; loaded, they are
+    float32 again.
+    """
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in network.net.state_dict().items()}
+    if half:
+        state = {name: _halved(name, tensor) if tensor.ndim > 1 else tensor for name, tensor in state.items()}
     config = json.dumps(network.config.to_dict())
     metadata = {"format": _FORMAT, "config": config, "provenance": json.dumps(dict(provenance or {}))}
     metadata["sha256"] = _digest(metadata, state)
@@ -88,12 +100,20 @@ def load_strictly(net: nn.Module, state: Mapping[str, Tensor], *, source: str) -
             raise CheckpointError(f"{source}: {len(names)} {problem} tensor(s), such as {min(names)!r}")
     for name, tensor in state.items():
         want = expected[name]
-        if tensor.shape != want.shape or tensor.dtype != want.dtype:
+        same_kind = tensor.dtype == want.dtype or (tensor.ndim > 1 and (tensor.dtype, want.dtype) == (torch.float16, torch.float32))
+        if tensor.shape != want.shape or not same_kind:
             found = f"{tuple(tensor.shape)} {tensor.dtype}"
             raise CheckpointError(f"{source}: {name!r} is {found}, expected {tuple(want.shape)} {want.dtype}")
         if not torch.isfinite(tensor).all():
             raise CheckpointError(f"{source}: {name!r} has NaN or infinite values")
     net.load_state_dict(dict(state))
+
+
+def _halved(name: str, tensor: Tensor) -> Tensor:
+    halved = tensor.half()
+    if not torch.isfinite(halved).all():
+        raise ValueError(f"{name!r} has values beyond 65504, the largest of half precision: save the model without half")
+    return halved
 
 
 def _read(path: Path, *, weights: bool = True) -> tuple[dict[str, str], dict[str, Tensor]]:

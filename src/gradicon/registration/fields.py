@@ -16,7 +16,7 @@ from gradicon.core.jacobian import jacobian_determinant
 from gradicon.core.objective import Objective, dissimilarity_at, gradient_inconsistency
 from gradicon.core.sampling import box_mean, shrink, unit_grid, window
 from gradicon.core.similarity import Similarity
-from gradicon.core.transform import DisplacementField, Transform
+from gradicon.core.transform import DisplacementField, Transform, identity
 from gradicon.registration.refine import random_points
 
 Shape = tuple[int, ...]
@@ -85,17 +85,20 @@ def optimise_fields(
     those across thick slices are a part of one.
     """
     generator = torch.Generator().manual_seed(settings.seed)
-    phi_ab, phi_ba = (phi.materialise(shapes[-1]) for phi in start)
-    done = 0
+    still = identity(len(extent), dtype=moving.dtype, device=moving.device).materialise(shapes[0])
+    added = [still, still]  # to the start: on a coarse grid, that would lose what is fine in it
+    maps, done = (start[0].materialise(shapes[-1]), start[1].materialise(shapes[-1])), 0
     for shape, steps in zip(shapes, settings.steps, strict=True):
         images = [shrink(image, shape) for image in (moving, fixed)]
         weights = [None if mask is None else shrink(mask, shape) for mask in masks]
-        bases = [phi.materialise(shape).u.detach() for phi in (phi_ab, phi_ba)]
+        starts = [phi.materialise(shape).u.detach() for phi in start]
+        bases = [first + phi.materialise(shape).u for first, phi in zip(starts, added, strict=True)]
         shortest = min(length / (n - 1) for length, n in zip(extent, shape, strict=True) if n > 1)
         unit = [shortest / length if n > 1 else 1.0 for length, n in zip(extent, shape, strict=True)]
-        phi_ab, phi_ba = _optimise_level(images, weights, bases, unit, steps, settings, generator, done, on_step)
+        maps = _optimise_level(images, weights, bases, unit, steps, settings, generator, done, on_step)
+        added = [DisplacementField(phi.u - first) for phi, first in zip(maps, starts, strict=True)]
         done += steps
-    return phi_ab, phi_ba
+    return maps
 
 
 def _optimise_level(

@@ -65,6 +65,11 @@ class Options:
         """The paper's lambda, given or by default."""
         return penalty_weight(self.similarity) if self.weight is None else self.weight
 
+    @property
+    def refines_fields(self) -> bool:
+        """Whether fields are optimised, rather than a network, or nothing."""
+        return self.refine > 0 and not self.refine_network
+
     def as_dict(self) -> dict[str, Any]:
         """The choices for the record, with the weight that is used."""
         return asdict(self) | {"weight": self.penalty_weight}

@@ -24,7 +24,10 @@ MOST_VOXELS = 5_500_000  # of the working grid: a brain at 1 mm
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A pair on the working grid, which spans the fixed image; moving is read there through the affine start."""
+    """A pair on the working grid, which spans the fixed image; moving is read there through the affine start.
+
+    `seen` is the pair as a network is to see it, (moving, fixed), where that is another grid over the same field of view.
+    """
 
     space: Space
     fixed: Tensor
@@ -33,15 +36,21 @@ class Prepared:
     moving_weight: Tensor | None
     start: Start
     modalities: tuple[str, str]
+    seen: tuple[Tensor, Tensor] | None = None
 
     def to(self, device: torch.device) -> "Prepared":
         """The same pair with its tensors on another device."""
         tensors = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return replace(self, **tensors)
+        seen = None if self.seen is None else (self.seen[0].to(device), self.seen[1].to(device))
+        return replace(self, **tensors, seen=seen)
 
 
 def prepare(fixed: Image, moving: Image, masks: tuple[Source | None, Source | None], options: Options) -> Prepared:
-    """Intensities, masks, orientation, the affine start, and the working grid."""
+    """Intensities, masks, orientation, the affine start, and the working grid.
+
+    A model that was trained on images out of place is started like anything else, and its answer is refined at the images' own
+    resolution. One that was not gets images as in its training, and works there.
+    """
     if fixed.GetDimension() != moving.GetDimension():
         raise ValueError(
             f"fixed is {fixed.GetDimension()}-D and moving is {moving.GetDimension()}-D: both must be of one dimension"
@@ -51,23 +60,45 @@ def prepare(fixed: Image, moving: Image, masks: tuple[Source | None, Source | No
     moving_volume, moving_kind = _scaled(moving, "moving", options.moving_modality)
     if options.mask_outside:
         fixed_volume, moving_volume = _blacked_out(fixed_volume, fixed_mask), _blacked_out(moving_volume, moving_mask)
-    grid = None if options.model is None else read_header(options.model).grid
-    if grid is not None and options.init == "auto":
+    header = None if options.model is None else read_header(options.model)
+    grid = None if header is None else header.grid
+    if grid is not None and options.init == "auto" and not (header and header.augmented):
         start = _as_in_training(grid, fixed_volume.space, moving_volume.space)
     else:
         start = initialise(fixed_volume, moving_volume, options.init, ncc if fixed_kind == moving_kind else mutual_information)
-    space = working_space(fixed_volume.space) if grid is None else _placed(grid, fixed_volume.space)
-    there = unit_affine(np.eye(len(space.shape) + 1), space, fixed_volume.space).on_grid(space.shape)
-    x = unit_affine(start.matrix, space, moving_volume.space).on_grid(space.shape)
+    own, seen = working_space(fixed_volume.space), None
+    space = own
+    if grid is not None:
+        placed = _placed(grid, fixed_volume.space)
+        if header and header.augmented and grid.spacing_mm is None and options.refines_fields:
+            seen = _read(fixed_volume, moving_volume, placed, start, zero_beyond=True)
+        else:
+            space = placed
+    there, x = _places(fixed_volume.space, moving_volume.space, space, start)
+    moving_data, fixed_data = _read(fixed_volume, moving_volume, space, start, zero_beyond=space is not own)
     return Prepared(
         space=space,
-        fixed=sample(_matched(fixed_volume, space), there) * inside(there),
-        moving=sample(_matched(moving_volume, space), x) * (1 if grid is None else inside(x)),  # in training, zero beyond
+        fixed=fixed_data,
+        moving=moving_data,
         fixed_weight=_weight(None if options.mask_outside else fixed_mask, there),
         moving_weight=_weight(None if options.mask_outside else moving_mask, x),
         start=start,
         modalities=(fixed_kind, moving_kind),
+        seen=seen,
     )
+
+
+def _places(fixed: Space, moving: Space, space: Space, start: Start) -> tuple[Tensor, Tensor]:
+    """Where the voxels of a grid lie in fixed, and by the affine start in moving."""
+    there = unit_affine(np.eye(len(space.shape) + 1), space, fixed).on_grid(space.shape)
+    return there, unit_affine(start.matrix, space, moving).on_grid(space.shape)
+
+
+def _read(fixed: Volume, moving: Volume, space: Space, start: Start, *, zero_beyond: bool) -> tuple[Tensor, Tensor]:
+    """Moving and fixed on a grid. Beyond its border moving goes on as at the border, or, as in training, is zero."""
+    there, x = _places(fixed.space, moving.space, space, start)
+    read = sample(_matched(moving, space), x)
+    return read * inside(x) if zero_beyond else read, sample(_matched(fixed, space), there) * inside(there)
 
 
 def _weight(mask: Volume | None, x: Tensor) -> Tensor | None:

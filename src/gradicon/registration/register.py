@@ -66,7 +66,7 @@ def register(
     began, options = time.perf_counter(), options or Options()
     fixed_image, moving_image = as_image(fixed), as_image(moving)
     pair = prepare(fixed_image, moving_image, (fixed_mask, moving_mask), options)
-    similarity = _similarity(options, pair.space)
+    similarity = _similarity(pair, options)
     maps = _maps(pair.to(options.torch_device), similarity, options, on_step)
     phi, rough_inverse = (found.to("cpu") for found in maps)
     inverse_phi = improve_inverse(phi, rough_inverse)
@@ -99,15 +99,18 @@ def _maps(
         still = identity(len(shape), device=pair.fixed.device).materialise(shape)
         return _fields(pair, (still, still), shapes, similarity, options, on_step)
     network: RegistrationNetwork = load(options.model).to(pair.fixed.device)
+    moving, fixed = pair.seen or (pair.moving, pair.fixed)
     if options.refine_network:
         report, weight, seed = _counted(on_step, options.refine), options.penalty_weight, options.seed
-        images = pair.moving, pair.fixed
-        network = refine(network, *images, steps=options.refine, similarity=similarity, weight=weight, seed=seed, on_step=report)
+        network = refine(
+            network, moving, fixed, steps=options.refine, similarity=similarity, weight=weight, seed=seed, on_step=report
+        )
     with torch.no_grad():
-        maps = network(pair.moving, pair.fixed).materialise(shape), network(pair.fixed, pair.moving).materialise(shape)
-    if options.refine == 0 or options.refine_network:
+        maps = network(moving, fixed).materialise(fixed.shape[2:]), network(fixed, moving).materialise(fixed.shape[2:])
+    if not options.refines_fields:
         return maps
-    return _fields(pair, maps, [shape], similarity, options, on_step)
+    shapes = [shape] if pair.seen is None else pyramid(shape, pair.space.spacing_mm)
+    return _fields(pair, maps, shapes, similarity, options, on_step)
 
 
 def _fields(
@@ -118,8 +121,8 @@ def _fields(
     options: Options,
     on_step: OnStep | None,
 ) -> tuple[DisplacementField, DisplacementField]:
-    """Optimise both fields from `start`. After a model a voxel is a voxel, as in its training, however long it is."""
-    trained, space = options.model is not None, pair.space
+    """Optimise both fields from `start`. On a model's grid a voxel is a voxel, as in its training, however long it is."""
+    trained, space = _on_model_grid(pair, options), pair.space
     steps = tuple(ceil(options.refine * min(1.0, sqrt(_MANY_VOXELS / prod(shape)))) for shape in shapes)
     settings = FieldSettings(
         similarity,
@@ -136,17 +139,21 @@ def _fields(
     return optimise_fields(pair.moving, pair.fixed, start, shapes, settings, extent=extent, masks=masks, on_step=report)
 
 
-def _similarity(options: Options, space: Space) -> Similarity:
-    """The measure by name. Without a model, its window is as wide in mm along every axis, so that thick slices do not blur."""
+def _on_model_grid(pair: Prepared, options: Options) -> bool:
+    return options.model is not None and pair.seen is None
+
+
+def _similarity(pair: Prepared, options: Options) -> Similarity:
+    """The measure by name. But for a model's grid, its window is as wide in mm along every axis: thick slices do not blur."""
     measure = SIMILARITIES[options.similarity]
     if measure is mind_ssc:
         return partial(mind_ssc, radius=_PATCH, dilation=_PATCH)
     if measure not in (lncc, squared_lncc):
         return measure
-    if options.model is not None:
+    if _on_model_grid(pair, options):
         return partial(measure, sigma=_TRAINED_WINDOW)
-    shortest = min(space.spacing_mm)
-    return partial(measure, sigma=tuple(max(_WINDOW * shortest / length, 0.5) for length in space.spacing_mm))
+    shortest = min(pair.space.spacing_mm)
+    return partial(measure, sigma=tuple(max(_WINDOW * shortest / length, 0.5) for length in pair.space.spacing_mm))
 
 
 def _compare(pair: Prepared, phi: DisplacementField, similarity: Similarity) -> float:
