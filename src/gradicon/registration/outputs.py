@@ -121,7 +121,7 @@ def _page(found: Registration, scores: Scores, report: Mapping[str, Any]) -> Rep
         fixed=pair.fixed[0, 0],
         moving=pair.moving[0, 0],
         warped=warp(pair.moving, found.phi)[0, 0],
-        displacement=found.phi.u[0] * voxels,
+        displacement=found.phi.materialise(shape).u[0] * voxels,
         jacobian=determinant,
         spacing_mm=pair.space.spacing_mm,
         numbers=_numbers(report),

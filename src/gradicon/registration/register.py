@@ -28,6 +28,7 @@ OnStep = Callable[[int, int, Objective], None]
 _WINDOW = 3.0  # LNCC's sigma where fields start from nothing, in voxels of the finest axis of the working grid
 _TRAINED_WINDOW = 5.0  # and from a model's answer: in voxels of every axis of its grid, as in the paper's training
 _MANY_VOXELS = 600_000  # of a resolution from which on there are fewer steps: what is left to do there is small, and dear
+_KEPT_WHOLE = 600_000  # voxels of a working grid beyond which maps are kept at every second voxel
 _PATCH = 1  # voxels: MIND's patches and their distance; finer than in the reference, which does better on small structures
 _BARRIER, _MIND_BARRIER = 15.0, 1.5  # MIND's numbers are a tenth of LNCC's
 _RATE, _TRAINED_RATE = 0.8, 0.4  # Adam's, in voxels
@@ -39,6 +40,7 @@ class Registration:
     """What was found. `transform` takes points of fixed to points of moving, in LPS mm, and so resamples moving onto fixed.
 
     `phi` and `inverse_phi` are the deformations alone, on the unit cube of the working grid `pair.space`, without the affine start.
+    What they are made of is half as fine as that, so of large grids only every second voxel is kept.
     """
 
     warped: Image
@@ -69,13 +71,13 @@ def register(
     similarity = _similarity(pair, options)
     maps = _maps(pair.to(options.torch_device), similarity, options, on_step)
     phi, rough_inverse = (found.to("cpu") for found in maps)
-    inverse_phi = improve_inverse(phi, rough_inverse)
-    reached = Space(pair.space.shape, pair.start.matrix @ pair.space.index_to_mm)  # the working grid, carried into moving's mm
-    transform = to_itk(phi, pair.space, reached)
+    inverse_phi, grid = improve_inverse(phi, rough_inverse), pair.space.resized(phi.u.shape[2:])
+    reached = Space(grid.shape, pair.start.matrix @ grid.index_to_mm)  # the grid of the maps, carried into moving's mm
+    transform = to_itk(phi, grid, reached)
     return Registration(
         warped=resample(moving_image, fixed_image, transform, outside=float(from_sitk(moving_image).data.min())),
         transform=transform,
-        inverse=inverse_to_itk(inverse_phi, pair.space, reached),
+        inverse=inverse_to_itk(inverse_phi, grid, reached),
         phi=phi,
         inverse_phi=inverse_phi,
         pair=pair,
@@ -136,7 +138,11 @@ def _fields(
     lengths = [1.0] * len(space.shape) if trained else space.spacing_mm
     extent = [max(n - 1, 1) * length for n, length in zip(space.shape, lengths, strict=True)]
     masks, report = (pair.moving_weight, pair.fixed_weight), _counted(on_step, sum(steps))
-    return optimise_fields(pair.moving, pair.fixed, start, shapes, settings, extent=extent, masks=masks, on_step=report)
+    maps = optimise_fields(pair.moving, pair.fixed, start, shapes, settings, extent=extent, masks=masks, on_step=report)
+    if len(shapes) == 1 or prod(space.shape) <= _KEPT_WHOLE:
+        return maps
+    kept = shapes[-2]
+    return maps[0].materialise(kept), maps[1].materialise(kept)
 
 
 def _on_model_grid(pair: Prepared, options: Options) -> bool:
