@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gradicon.training.augment import augmented, augmented_labels, augmented_points, draw, to_unit_cube
@@ -33,13 +34,15 @@ class Inputs(NamedTuple):
 
 
 class Shelf:
-    """Prepared images at hand: all of them on a GPU if they take less than half of its free memory, else from the disk."""
+    """Prepared images and labels at hand: on a GPU if all of either take less than half of its free memory, else from the disk."""
 
     def __init__(self, dataset: Dataset, device: torch.device) -> None:
         self.dataset, self.device = dataset, device
-        self._held: Tensor | None = None
-        if device.type == "cuda" and dataset.images.nbytes < torch.cuda.mem_get_info(device)[0] // 2:
-            self._held = torch.from_numpy(np.array(dataset.images)).to(device)
+        self._held = _held(dataset.images, device)
+
+    @cached_property
+    def _held_labels(self) -> Tensor | None:
+        return None if self.dataset.labels is None else _held(self.dataset.labels, self.device)
 
     @cached_property
     def present(self) -> list[frozenset[int]]:
@@ -58,8 +61,10 @@ class Shelf:
     def labels(self, numbers: Sequence[int]) -> Tensor:
         """Label maps by number, on the device."""
         assert self.dataset.labels is not None
+        if self._held_labels is not None:
+            return torch.stack([self._held_labels[i] for i in numbers])
         read = np.stack([self.dataset.labels[i] for i in numbers])
-        return torch.from_numpy(read.astype(np.uint8 if read.dtype == np.uint8 else np.int32)).to(self.device, non_blocking=True)
+        return torch.from_numpy(_signed(read)).to(self.device, non_blocking=True)
 
     def landmarks(self, numbers: Sequence[int]) -> Float[Tensor, "b d p"]:
         """Landmarks by number, on the device."""
@@ -118,6 +123,17 @@ class Batches:
             None if inputs.landmarks_b is None else augmented_points(inputs.landmarks_b, phi_b),
             inputs.compared,
         )
+
+
+def _held(values: NDArray[Any], device: torch.device) -> Tensor | None:
+    if device.type != "cuda" or values.nbytes > torch.cuda.mem_get_info(device)[0] // 2:
+        return None
+    return torch.from_numpy(_signed(np.array(values))).to(device)
+
+
+def _signed(values: NDArray[Any]) -> NDArray[Any]:
+    """As torch can have them: it has no arithmetic for uint16."""
+    return values.astype(np.int32) if values.dtype == np.uint16 else values
 
 
 def check_loss_has_data(recipe: Recipe, dataset: Dataset) -> None:
