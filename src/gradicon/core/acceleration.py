@@ -27,8 +27,8 @@ def plain() -> Generator[None]:
 
 
 def is_wanted() -> bool:
-    """Whether faster code may be taken at all: not in a `plain` block, nor while a graph is traced."""
-    return not torch.compiler.is_compiling() and _wanted.get()
+    """Whether faster code may be taken at all: not in a `plain` block, nor while a graph is traced, nor under `torch.func`."""
+    return not torch.compiler.is_compiling() and not _transforms_are_active() and _wanted.get()
 
 
 def kernels_apply(*tensors: Tensor) -> bool:
@@ -57,6 +57,10 @@ def once(weight: Tensor, what: str, make: Callable[[], Made]) -> Made:
     if key not in made:
         made[key] = make()
     return made[key]
+
+
+_transforms_are_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", bool)  # pyright: ignore[reportPrivateUsage]
+"""Of `torch.func`, such as vmap and jacrev: autograd itself asks so, and it has no public name."""
 
 
 @cache

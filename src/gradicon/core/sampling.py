@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradicon.core.acceleration import is_wanted, kernels_apply
+from gradicon.core.cpu_sampling import can_read, read
 
 Mode = Literal["bilinear", "nearest", "bicubic"]
 _WORTH_A_THREAD = 4096  # points
@@ -51,6 +52,8 @@ def sample(
         from gradicon.core.fused.sampling import fused_sample  # only here: Triton is not everywhere
 
         return fused_sample(image, x)
+    if mode == "bilinear" and padding == "border" and is_wanted() and can_read(image, x):
+        return read(image, x)
     points = x.shape[2:]
     if len(points) != dimension:
         x = x.reshape(*x.shape[:2], -1, *[1] * (dimension - 1))
