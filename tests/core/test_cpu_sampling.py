@@ -45,6 +45,18 @@ def test_gradients_are_torchs_and_zero_beyond_the_image(generator: torch.Generat
     assert not found[(x < 0) | (x > 1)].any()
 
 
+def test_where_points_lie_on_voxels_slopes_are_of_the_side_that_torch_takes(generator: torch.Generator):
+    """Else all of them were of one side: the first step from the identity would lean to it."""
+    image = torch.rand(1, 1, 35, 51, 40, generator=generator)
+    x = unit_grid((35, 51, 40), like=image).requires_grad_()
+    sample(image, x).sum().backward()
+    found, x.grad = x.grad, None
+    with plain():
+        sample(image, x).sum().backward()
+    assert found is not None
+    torch.testing.assert_close(found, x.grad)
+
+
 def test_voxels_are_themselves_and_so_are_the_borders(generator: torch.Generator):
     image = volume(generator)
     torch.testing.assert_close(sample(image, unit_grid(SHAPE, like=image)), image)

@@ -71,7 +71,7 @@ def _cells(points: Tensor, shape: torch.Size) -> tuple[Tensor, list[Tensor], lis
     """
     first, within, slopes = torch.zeros_like(points[0]), list[Tensor](), list[Tensor | float]()
     for x, n in zip(points, shape, strict=True):
-        v = x * (n - 1)
+        v = (2 * x).sub_(1).add_(1).mul_((n - 1) / 2)  # rounded as torch does: points on voxels lean to either side, not to one
         low, high = v.aminmax()
         slopes.append(n - 1.0 if low > 0 and high < n - 1 else ((v > 0) & (v < n - 1)) * (n - 1.0))
         v = v.clamp_(0, n - 1)
