@@ -47,6 +47,15 @@ def test_a_model_comes_back_bit_for_bit(model: Model, file: Path):
     assert torch.equal(back(a, b).on_grid((21, 23)), model(a, b).on_grid((21, 23)))
 
 
+@pytest.mark.parametrize(
+    ("recipe", "augmented"),
+    [("[training]\naugment = true", True), ("[training]\nseed = 1", False), ("training = 3", False), ("by hand, see mail", False)],
+)
+def test_what_is_noted_as_a_recipe_says_whether_images_were_moved(model: Model, tmp_path: Path, recipe: str, augmented: bool):
+    save(model, tmp_path / "m.safetensors", provenance={"recipe": recipe})
+    assert read_header(tmp_path / "m.safetensors").augmented == augmented
+
+
 def test_half_precision_halves_the_file_and_rounds_the_weights(model: Model, file: Path, tmp_path: Path):
     save(model, tmp_path / "half.safetensors", half=True)
     assert (tmp_path / "half.safetensors").stat().st_size < 0.6 * file.stat().st_size

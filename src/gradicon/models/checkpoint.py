@@ -49,8 +49,12 @@ class Header:
 
     @property
     def augmented(self) -> bool:
-        """Whether its recipe says that it was trained on images moved out of place at random."""
-        return bool(tomllib.loads(self.provenance.get("recipe", "")).get("training", {}).get("augment", False))
+        """Whether its recipe says that it was trained on images moved out of place at random. Other notes say nothing."""
+        try:
+            training: Any = tomllib.loads(self.provenance.get("recipe", "")).get("training")
+        except tomllib.TOMLDecodeError:
+            return False
+        return isinstance(training, dict) and training.get("augment") is True
 
 
 def save(network: Model, path: str | Path, *, provenance: Mapping[str, str] | None = None, half: bool = False) -> None:

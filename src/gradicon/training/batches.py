@@ -142,11 +142,11 @@ def check_loss_has_data(recipe: Recipe, dataset: Dataset) -> None:
     Of folders that were joined, some may have no labels at all: their pairs are judged by the images alone.
     """
     groups = dataset.groups
-    used = [i for group in groups for i in (*group.images, *dict.fromkeys(i for pair in group.pairs for i in pair))]
+    folders = [dict.fromkeys((*group.images, *(i for pair in group.pairs for i in pair))) for group in groups]
+    used = [i for folder in folders for i in folder]
     mixed = any(group.images for group in groups) or recipe.training.batch_size > 1
     images = dataset.metadata["images"]
     if recipe.loss.label_weight:
-        folders = [dict.fromkeys((*group.images, *(i for pair in group.pairs for i in pair))) for group in groups]
         labelled = [folder for folder in folders if any(images[i]["labels"] for i in folder)]
         for i in (i for folder in labelled or folders for i in folder):
             if not images[i]["labels"]:
