@@ -27,8 +27,9 @@ def test_a_study_is_run_and_shown_again(tmp_path: Path):
 
 def test_what_cannot_be_run_is_one_line(tmp_path: Path):
     assert_one_line_error(
-        gradicon("experiment", "ablation", "-o", tmp_path), "say where the data sets are with --data, or take --quick"
+        gradicon("experiment", "ablation", "-o", tmp_path / "new"), "say where the data sets are with --data, or take --quick"
     )
+    assert not (tmp_path / "new").exists()
     assert gradicon("experiment", "-o", tmp_path).returncode == 2
 
 

@@ -3,6 +3,7 @@
 import json
 import platform
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,12 +23,18 @@ def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
     """
     chosen, began = study(name), time.monotonic()
     kept = out / f"{name}-{'quick' if setting.quick else 'full'}.trained"
+    made = [folder for folder in (kept, out) if not folder.exists()]
     kept.mkdir(parents=True, exist_ok=True)
     try:
         numbers = chosen.run(replace(setting, kept=kept))
-    except torch.OutOfMemoryError as error:
-        advice = "use fewer --jobs; what is trained is kept, the same command goes on from it"
-        raise ValueError(f"the GPU's memory is full: {advice}") from error
+    except BaseException as error:
+        with suppress(OSError):  # one that is not empty stays
+            for folder in made:
+                folder.rmdir()
+        if isinstance(error, torch.OutOfMemoryError):
+            advice = "use fewer --jobs; what is trained is kept, the same command goes on from it"
+            raise ValueError(f"the GPU's memory is full: {advice}") from error
+        raise
     result = {
         "experiment": name,
         "size": "quick" if setting.quick else "full",
