@@ -72,3 +72,21 @@ def test_a_folder_with_some_labels_and_one_with_none_at_all_are_refused(tmp_path
         with pytest.raises(ValueError, match="no labels, but the recipe says label_weight = 1"):
             check_loss_has_data(recipe(16), dataset)
     check_loss_has_data(replace(recipe(16), loss=LossConfig()), none)
+
+
+def test_warps_and_contrasts_differ_between_the_images_of_a_pair_and_are_those_of_the_step(tmp_path: Path):
+    made = batches(stored(tmp_path / "data", [[1, 2, 3, 4, 5, 6]] * 2), 16)
+    how = replace(made.recipe.training, augment=True, augment_noise=0.0, flips=False)
+    still = replace(made, recipe=replace(made.recipe, training=how)).load(1)
+    bent = replace(made, recipe=replace(made.recipe, training=replace(how, augment_warp=0.05))).load(1)
+    coloured = replace(made, recipe=replace(made.recipe, training=replace(how, augment_contrast=0.3))).load(1)
+    again = replace(made, recipe=replace(made.recipe, training=replace(how, augment_warp=0.05))).load(1)
+    assert still.labels_a is not None
+    assert bent.labels_a is not None
+    assert bent.labels_b is not None
+    assert coloured.labels_a is not None
+    assert not torch.equal(bent.labels_a, still.labels_a)
+    assert not torch.equal(bent.labels_a, bent.labels_b)  # the labels of all images are the same, so it is the warps that differ
+    assert torch.equal(coloured.labels_a, still.labels_a)
+    assert not torch.equal(coloured.a, still.a)
+    torch.testing.assert_close(again.a, bent.a)

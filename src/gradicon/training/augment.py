@@ -1,4 +1,4 @@
-"""The affine augmentation of the paper's appendix: shared flips of axes, independent affine noise."""
+"""The affine augmentation of the paper's appendix, shared flips and independent noise; and, of ours, smooth warps and shading."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradicon.core.sampling import sample
-from gradicon.core.transform import Affine
+from gradicon.core.transform import Affine, Composition, DisplacementField, Transform
+
+_KNOTS = 4  # control cells along each axis of what is smooth: a warp of an organ, the shading of a coil
+_SPREAD = 0.479  # the mean square of a cubic B-spline of independent values of variance 1, per axis
+_INVERSE_STEPS = 12  # of finding points: a warp that is no worse than 0.3 steep leaves less than a millionth
 
 
 def draw(
@@ -29,17 +33,61 @@ def to_unit_cube(matrices: Float[Tensor, "b d e"]) -> Affine:
     return Affine(linear, (shift + 1 - linear.sum(-1)) / 2)
 
 
-def augmented(image: Float[Tensor, "b c *s"], phi: Affine) -> Float[Tensor, "b c *s"]:
+def control_values(dimension: int, channels: int, source: torch.Generator) -> Float[Tensor, " c *k"]:
+    """Random values of what varies smoothly; `smooth` makes a field of them."""
+    return torch.randn((channels, *[_KNOTS + 3] * dimension), generator=source)
+
+
+def smooth(values: Float[Tensor, "b c *k"], shape: Sequence[int]) -> Float[Tensor, "b c *s"]:
+    """A field of standard deviation about 1 on a grid: cubic B-splines of control values."""
+    field = values / _SPREAD ** (len(shape) / 2)
+    for axis, n in enumerate(shape):
+        basis = _spline_basis(n, values.shape[axis + 2]).to(values)
+        field = field.movedim(2, -1) @ basis.mT  # the new axis is the last, so that the next one is at 2 again
+    return field
+
+
+def warped(affine: Affine, values: Float[Tensor, "b d *k"], size: float, shape: Sequence[int]) -> Composition:
+    """An affine map after a smooth random warp of standard deviation `size`, a part of the field of view, along each axis."""
+    return Composition(affine, DisplacementField(size * smooth(values, shape)))
+
+
+def recoloured(
+    image: Float[Tensor, "b 1 *s"], bend: Float[Tensor, " b"], values: Float[Tensor, "b 1 *k"], size: float
+) -> Float[Tensor, "b 1 *s"]:
+    """An image in [0,1] with another gamma, exp(size * bend), and a smooth shading of standard deviation `size`, as a logarithm."""
+    gamma = (size * bend).exp().reshape(-1, *[1] * (image.ndim - 1))
+    return (image.clamp_min(1e-6) ** gamma * (size * smooth(values, image.shape[2:])).exp()).clamp_max(1)
+
+
+def augmented(image: Float[Tensor, "b c *s"], phi: Transform) -> Float[Tensor, "b c *s"]:
     """I^(x) = I(phi(x)), read linearly; the border goes on beyond the image."""
     return sample(image, phi.on_grid(image.shape[2:]))
 
 
-def augmented_labels(labels: Tensor, phi: Affine) -> Tensor:
+def augmented_labels(labels: Tensor, phi: Transform) -> Tensor:
     """The same map for labels (B, *S), read at the nearest voxel: whole numbers stay whole."""
     shape: Sequence[int] = labels.shape[1:]
     return sample(labels[:, None].float(), phi.on_grid(shape), mode="nearest")[:, 0].to(labels.dtype)
 
 
-def augmented_points(x: Float[Tensor, "b d p"], phi: Affine) -> Float[Tensor, "b d p"]:
+def augmented_points(x: Float[Tensor, "b d p"], phi: Affine | Composition) -> Float[Tensor, "b d p"]:
     """Where points of I are in I^: phi^-1(x), because I^(phi^-1(x)) = I(x)."""
-    return torch.linalg.solve(phi.matrix, x - phi.offset[..., None])
+    if isinstance(phi, Affine):
+        return torch.linalg.solve(phi.matrix, x - phi.offset[..., None])
+    assert isinstance(phi.outer, Affine)
+    before = augmented_points(x, phi.outer)
+    found = before
+    for _ in range(_INVERSE_STEPS):
+        found = found + before - phi.inner(found)
+    return found
+
+
+def _spline_basis(n: int, controls: int) -> Float[Tensor, " n k"]:
+    """The weights of control values at n places from one end of the cells to the other: uniform cubic B-splines."""
+    cells = controls - 3
+    place = torch.linspace(0, cells, n)
+    cell = place.floor().clamp_max(cells - 1)
+    t = place - cell
+    weights = torch.stack([(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, 1 + 3 * t + 3 * t**2 - 3 * t**3, t**3], 1) / 6
+    return torch.zeros(n, controls).scatter(1, cell.long()[:, None] + torch.arange(4), weights)

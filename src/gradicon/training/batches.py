@@ -11,7 +11,17 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradicon.training.augment import augmented, augmented_labels, augmented_points, draw, to_unit_cube
+from gradicon.core.transform import Affine, Composition
+from gradicon.training.augment import (
+    augmented,
+    augmented_labels,
+    augmented_points,
+    control_values,
+    draw,
+    recoloured,
+    to_unit_cube,
+    warped,
+)
 from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
 from gradicon.training.pairs import Pairs, generator, points
@@ -113,9 +123,11 @@ class Batches:
             draw(dimension, generator(how.seed, step, i, "augment"), noise=how.augment_noise, flips=how.flips) for i in self.samples
         ]
         phi_a, phi_b = (to_unit_cube(torch.stack(each).to(device, non_blocking=True)) for each in zip(*drawn, strict=True))
+        if how.augment_warp:
+            phi_a, phi_b = self._warped(phi_a, step, "a"), self._warped(phi_b, step, "b")
         return Inputs(
-            augmented(inputs.a, phi_a),
-            augmented(inputs.b, phi_b),
+            self._recoloured(augmented(inputs.a, phi_a), step, "a"),
+            self._recoloured(augmented(inputs.b, phi_b), step, "b"),
             inputs.x,
             None if inputs.labels_a is None else augmented_labels(inputs.labels_a, phi_a),
             None if inputs.labels_b is None else augmented_labels(inputs.labels_b, phi_b),
@@ -123,6 +135,20 @@ class Batches:
             None if inputs.landmarks_b is None else augmented_points(inputs.landmarks_b, phi_b),
             inputs.compared,
         )
+
+    def _warped(self, phi: Affine, step: int, image: str) -> Composition:
+        how, shape = self.recipe.training, self.recipe.data.shape
+        drawn = [control_values(len(shape), len(shape), generator(how.seed, step, i, "warp", image)) for i in self.samples]
+        return warped(phi, torch.stack(drawn).to(self.shelf.device, non_blocking=True), how.augment_warp, shape)
+
+    def _recoloured(self, images: Tensor, step: int, image: str) -> Tensor:
+        how, device = self.recipe.training, self.shelf.device
+        if not how.augment_contrast:
+            return images
+        sources = [generator(how.seed, step, i, "contrast", image) for i in self.samples]
+        bend = torch.cat([torch.randn(1, generator=source) for source in sources]).to(device, non_blocking=True)
+        drawn = torch.stack([control_values(images.ndim - 2, 1, source) for source in sources]).to(device, non_blocking=True)
+        return recoloured(images, bend, drawn, how.augment_contrast)
 
 
 def _held(values: NDArray[Any], device: torch.device) -> Tensor | None:

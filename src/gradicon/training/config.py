@@ -102,6 +102,8 @@ class TrainingConfig:
         seed: of the first weights and of all that is random: step k draws the same whatever came before it.
         precision: "32", or "bf16-mixed": on a GPU, convolutions in bfloat16, coordinates and losses in float32.
         augment: the affine augmentation of the paper's appendix. augment_noise is its gamma; flips, whether axes are reversed.
+        augment_warp: with `augment`, images are bent too, each by its own smooth warp of this standard deviation, a part of the
+            field of view; augment_contrast: and get a gamma and a shading of their own, about 1 by factors of exp(+-this).
         checkpoint_every, log_every, image_every, validate_every: in steps.
     """
 
@@ -115,6 +117,8 @@ class TrainingConfig:
     augment: bool = False
     augment_noise: float = 0.05
     flips: bool = True
+    augment_warp: float = 0.0
+    augment_contrast: float = 0.0
     checkpoint_every: int = 1000
     log_every: int = 50
     image_every: int = 1000
@@ -130,7 +134,8 @@ class TrainingConfig:
         if self.steps == 0:
             raise ValueError("stage1_steps and stage2_steps are both 0: there is nothing to train")
         _check_positive("learning_rate", self.learning_rate)
-        _check_positive("augment_noise", self.augment_noise, zero=True)
+        for name in ("augment_noise", "augment_warp", "augment_contrast"):
+            _check_positive(name, vars(self)[name], zero=True)
 
     @property
     def steps(self) -> int:
