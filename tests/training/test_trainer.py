@@ -83,6 +83,30 @@ def test_stage2_starts_from_the_weights_of_stage1(data: Path, tmp_path: Path):
     assert load(tmp_path / "run/model.safetensors")(a, b).on_grid((24, 16)).shape == (1, 2, 24, 16)
 
 
+@pytest.mark.parametrize("begin", ["stage1.safetensors", "model.safetensors"])
+def test_a_run_can_start_from_a_trained_model(done: Path, data: Path, tmp_path: Path, begin: str):
+    slow = recipe_of(("learning_rate = 0.005", "learning_rate = 1e-12"), ("stage1_steps = 4", "stage1_steps = 0"))
+    train(slow, data, tmp_path / "run", start=done / begin, machine=CPU, max_minutes=0)
+    assert resume(tmp_path / "run", machine=CPU).stopped == ""
+    before, after = weights(done / begin), weights(tmp_path / "run/model.safetensors")
+    inner = "net.first." if begin == "stage1.safetensors" else "net."
+    for name, value in before.items():
+        if "running" not in name and "num_batches" not in name:
+            torch.testing.assert_close(after[name.replace("net.", inner, 1)], value, atol=1e-9, rtol=0)
+    found = read_header(tmp_path / "run/model.safetensors")
+    assert found.config.stage == 2
+    assert found.provenance["started from sha256"] == read_header(done / begin).sha256
+
+
+def test_a_model_that_the_recipe_cannot_go_on_with_is_refused(done: Path, data: Path, tmp_path: Path):
+    with pytest.raises(ValueError, match="stage1_steps = 0"):
+        train(recipe_of(), data, tmp_path / "run", start=done / "model.safetensors", machine=CPU)
+    wider = recipe_of(("down_channels = [4, 8]", "down_channels = [5, 8]"))
+    with pytest.raises(ValueError, match=r"down_channels = \[4, 8\], but the recipe says \[5, 8\]"):
+        train(wider, data, tmp_path / "run", start=done / "stage1.safetensors", machine=CPU)
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_same_run_twice_is_the_same_bit_for_bit(done: Path, data: Path, tmp_path: Path):
     torch.manual_seed(99)  # nothing global matters
     train(recipe_of(), data, tmp_path / "run", machine=CPU)

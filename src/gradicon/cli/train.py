@@ -80,6 +80,7 @@ def train(
     recipe: Annotated[Path | None, typer.Argument(help="A recipe (TOML).", show_default=False)] = None,
     data: Annotated[Path | None, typer.Option(help="The folder that `gradicon prepare` wrote.")] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The folder for the run.")] = None,
+    start: Annotated[Path | None, typer.Option(help="A trained model to start from.", metavar="MODEL")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with this run.", metavar="RUN")] = None,
     device: DeviceChoice = "auto",
     devices: Annotated[int, typer.Option(min=1, help="GPUs, or processes on a CPU, of this machine.")] = 1,
@@ -92,8 +93,8 @@ def train(
 
     Example: `gradicon train --resume run`
     """
-    if (resume is None) == (recipe is None or data is None or out is None) or (resume is not None and (recipe or out)):
-        raise typer.BadParameter("give RECIPE --data DATA -o RUN to start, or --resume RUN to go on")
+    if (resume is None) == (recipe is None or data is None or out is None) or (resume is not None and (recipe or out or start)):
+        raise typer.BadParameter("give RECIPE --data DATA -o RUN [--start MODEL] to start, or --resume RUN to go on")
     try:  # here, because only training needs Lightning Fabric
         from gradicon.training import trainer
         from gradicon.training.processes import Machine, is_first_process
@@ -103,7 +104,9 @@ def train(
     with _training() as show:
         if recipe is not None and data is not None and out is not None:
             wanted = read_recipe(recipe)
-            outcome = trainer.train(wanted, data, out, machine=machine, max_minutes=max_minutes, command=command, on_log=show)
+            outcome = trainer.train(
+                wanted, data, out, start=start, machine=machine, max_minutes=max_minutes, command=command, on_log=show
+            )
         else:
             run = resume or Path()
             outcome = trainer.resume(run, data=data, machine=machine, max_minutes=max_minutes, command=command, on_log=show)

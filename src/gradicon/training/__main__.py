@@ -17,6 +17,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("recipe", nargs="?", type=Path)
     parser.add_argument("--data", type=Path, help="the folder that `gradicon prepare` wrote")
     parser.add_argument("-o", "--out", type=Path, help="the folder of the run")
+    parser.add_argument("--start", type=Path, metavar="MODEL", help="a trained model to start from, instead of fresh weights")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--devices", type=int, default=1, help="processes on this machine")
@@ -24,8 +25,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--max-minutes", type=float)
     given = parser.parse_args()
     started = given.recipe is not None and given.data is not None and given.out is not None
-    if started == (given.resume is not None) or (given.resume is not None and (given.recipe or given.out)):
-        parser.error("give RECIPE --data DATA -o RUN to start, or --resume RUN [--data DATA] to go on")
+    if started == (given.resume is not None) or (given.resume is not None and (given.recipe or given.out or given.start)):
+        parser.error("give RECIPE --data DATA -o RUN [--start MODEL] to start, or --resume RUN [--data DATA] to go on")
     return given
 
 
@@ -39,7 +40,7 @@ def _run(given: argparse.Namespace) -> Outcome:
     common: dict[str, Any] = {"machine": machine, "max_minutes": given.max_minutes, "command": command, "on_log": _tell}
     if given.resume is not None:
         return resume(given.resume, data=given.data, **common)
-    return train(read_recipe(given.recipe), given.data, given.out, **common)
+    return train(read_recipe(given.recipe), given.data, given.out, start=given.start, **common)
 
 
 def main() -> None:

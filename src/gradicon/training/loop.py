@@ -19,7 +19,7 @@ from gradicon.training.graphs import GraphedExecutor
 from gradicon.training.pairs import Pairs, owned
 from gradicon.training.processes import shared
 from gradicon.training.runlog import Report, RunLog
-from gradicon.training.stages import adam, new_model, restore, restored_model, set_learning_rate, stage_of, use_bfloat16
+from gradicon.training.stages import adam, first_model, new_model, restore, restored_model, set_learning_rate, use_bfloat16
 from gradicon.training.state import BEST, FINAL, LAST, STAGE1, Checkpoint, write_checkpoint, write_model
 from gradicon.training.step import Scalars, TrainingStep, similarity_of
 from gradicon.training.stopping import Stop
@@ -37,14 +37,21 @@ class Loop:
         fabric: the processes that share the work.
         recipe, dataset: what to do, and with what.
         run: the folder of the run.
-        checkpoint: where to go on; without one, the beginning.
+        begin: where to go on; or a trained model to start from; or neither, and the weights are fresh.
         provenance: what the models that are written say of themselves.
     """
 
     def __init__(
-        self, fabric: Fabric, recipe: Recipe, dataset: Dataset, run: Path, checkpoint: Checkpoint | None, provenance: dict[str, str]
+        self,
+        fabric: Fabric,
+        recipe: Recipe,
+        dataset: Dataset,
+        run: Path,
+        begin: Checkpoint | Model | None,
+        provenance: dict[str, str],
     ) -> None:
         self.fabric, self.recipe, self.dataset, self.run_folder, self.provenance = fabric, recipe, dataset, run, provenance
+        checkpoint = begin if isinstance(begin, Checkpoint) else None
         self.shelf = Shelf(dataset, fabric.device)
         samples = owned(recipe.training.batch_size, fabric.global_rank, fabric.world_size)
         self.batches = Batches(recipe, self.shelf, Pairs.of(dataset, recipe.training.seed), samples)
@@ -56,7 +63,7 @@ class Loop:
         self.optimizer: torch.optim.Adam
         self.executor: Executor
         if checkpoint is None:
-            self._take(new_model(recipe, stage_of(0, recipe)))
+            self._take(first_model(recipe, begin if isinstance(begin, Model) else None))
         else:
             self._take(restored_model(recipe, checkpoint, str(run / LAST)))
             restore(self.optimizer, checkpoint.optimizer)
@@ -176,6 +183,7 @@ class Loop:
                 data=str(self.dataset.folder.resolve()),
                 model=self.model.state_dict(),
                 optimizer=self.optimizer.state_dict(),
+                start=self.provenance.get("started from sha256", ""),
             )
             write_checkpoint(self.run_folder, checkpoint)
         self.fabric.barrier()

@@ -30,6 +30,19 @@ def new_model(recipe: Recipe, stage: int, before: Model | None = None) -> Model:
     return model
 
 
+def first_model(recipe: Recipe, start: Model | None) -> Model:
+    """The network that a run begins with: fresh, or `start`, a trained one, with a new Psi4 where that is a Stage1."""
+    stage = stage_of(0, recipe)
+    if start is None:
+        return new_model(recipe, stage)
+    for name, value in recipe.model.to_dict().items():
+        if name != "stage" and (found := start.config.to_dict()[name]) != value:
+            raise ValueError(f"the model to start from has {name} = {found}, but the recipe says {value}: they must be the same")
+    if start.config.stage > stage:
+        raise ValueError("the model to start from is a Stage2, which has no way back: say stage1_steps = 0")
+    return start if start.config.stage == stage else new_model(recipe, stage, before=start)
+
+
 def restored_model(recipe: Recipe, checkpoint: Checkpoint, source: str) -> Model:
     """The network of a checkpoint."""
     model = build(ModelConfig.from_dict(recipe.model.to_dict() | {"stage": checkpoint.stage}))

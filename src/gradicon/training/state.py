@@ -30,6 +30,7 @@ class Checkpoint:
         recipe, dataset: hashes of what the run was started with.
         data: the folder of prepared images.
         model, optimizer: their states.
+        start: the hash of the trained model that the run began with, if it did.
     """
 
     stage: int
@@ -41,6 +42,7 @@ class Checkpoint:
     data: str
     model: dict[str, Tensor]
     optimizer: dict[str, Any]
+    start: str = ""
 
 
 def write_checkpoint(run: Path, checkpoint: Checkpoint) -> None:

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import gradicon
+from gradicon.models import Model, load, read_header
 from gradicon.training.batches import check_loss_has_data
 from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
@@ -16,6 +17,7 @@ from gradicon.training.pairs import owned
 from gradicon.training.processes import Machine, is_first_process, launched
 from gradicon.training.recipe import read_recipe
 from gradicon.training.runlog import OnLog, RunLog
+from gradicon.training.stages import first_model
 from gradicon.training.state import LAST, RECIPE, Checkpoint, read_checkpoint, remove_leftovers
 from gradicon.training.stopping import stopping
 
@@ -36,17 +38,20 @@ def train(
     data: Path,
     run: Path,
     *,
+    start: Path | None = None,
     machine: Machine | None = None,
     max_minutes: float | None = None,
     command: str = "",
     on_log: OnLog | None = None,
 ) -> Outcome:
-    """Both stages, from the beginning, in a new folder `run`. `max_minutes` stops it cleanly; `resume` goes on."""
+    """Both stages, fresh or from the trained model `start`, in a new folder. `max_minutes` stops it cleanly; `resume` goes on."""
     machine = machine or Machine()
+    begin, origin = (None, "") if start is None else (load(start), read_header(start).sha256)
+    first_model(recipe, begin)  # refuses a model that the recipe cannot go on with
     if is_first_process():
         _check(recipe, data, machine)
         _make_folder(run, recipe)
-    return _run(recipe, data, run, None, machine, max_minutes, command, on_log)
+    return _run(recipe, data, run, (begin, origin), machine, max_minutes, command, on_log)
 
 
 def resume(
@@ -70,14 +75,14 @@ def resume(
                 f"{data}: not the prepared data that {run} was started with: start a new run, or find them with --data"
             )
         remove_leftovers(run)
-    return _run(recipe, data, run, checkpoint, machine, max_minutes, command, on_log)
+    return _run(recipe, data, run, (checkpoint, checkpoint.start), machine, max_minutes, command, on_log)
 
 
 def _run(
     recipe: Recipe,
     data: Path,
     run: Path,
-    checkpoint: Checkpoint | None,
+    begin: tuple[Checkpoint | Model | None, str],
     machine: Machine,
     max_minutes: float | None,
     command: str,
@@ -86,7 +91,7 @@ def _run(
     with only_here(run) if is_first_process() else nullcontext(), stopping(max_minutes) as stop:
         fabric = launched(machine)
         dataset = Dataset.open(data, verify=False)  # the first process has compared every byte
-        loop = Loop(fabric, recipe, dataset, run, checkpoint, _provenance(recipe, dataset, command))
+        loop = Loop(fabric, recipe, dataset, run, begin[0], _provenance(recipe, dataset, command, begin[1]))
         log = RunLog(run, after=loop.step, on_log=on_log) if fabric.is_global_zero else None
         try:
             reason = loop.run(log, stop)
@@ -114,13 +119,14 @@ def _make_folder(run: Path, recipe: Recipe) -> None:
     write_whole(run / RECIPE, lambda file: file.write(recipe.text.encode()), advice="make room, and start again")
 
 
-def _provenance(recipe: Recipe, dataset: Dataset, command: str) -> dict[str, str]:
+def _provenance(recipe: Recipe, dataset: Dataset, command: str, origin: str) -> dict[str, str]:
     return {
         "command": command,
         "gradicon": gradicon.__version__,
         "recipe": recipe.text,
         "recipe sha256": _hash(recipe),
         "dataset sha256": dataset.sha256,
+        **({"started from sha256": origin} if origin else {}),
     }
 
 
