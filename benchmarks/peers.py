@@ -29,7 +29,7 @@ from peer_methods import METHODS
 
 from gradicon.evaluation.evaluate import judge_transform
 from gradicon.physical.images import read_image
-from gradicon.physical.transforms import ItkTransform
+from gradicon.physical.transforms import ItkTransform, jacobian_image
 from gradicon.registration.batch import Row, read_pairs
 from gradicon.registration.scores import read_extras
 
@@ -40,7 +40,9 @@ TITLES = {
     "demons": "diffeomorphic demons (SimpleITK)",
     "elastix": "elastix, B-splines",
     "convexadam": "ConvexAdam",
-    "gradicon": "gradicon, from scratch",
+    "gradicon": "gradicon",
+    "gradicon-alone": "gradicon, the model alone",
+    "gradicon-scratch": "gradicon, from scratch",
 }
 _PACKAGES = {
     "ants": "antspyx",
@@ -75,10 +77,7 @@ def register(method: str, row: Row, work: Path, threads: int) -> Record:
 def judge(transform: ItkTransform, row: Row) -> Record:
     """Dice or landmark error, and folds: of the transform itself, at the voxels of the fixed image."""
     fixed, moving = read_image(row.fixed), read_image(row.moving)
-    field = sitk.TransformToDisplacementField(
-        transform, sitk.sitkVectorFloat64, fixed.GetSize(), fixed.GetOrigin(), fixed.GetSpacing(), fixed.GetDirection()
-    )
-    determinant = sitk.GetArrayFromImage(sitk.DisplacementFieldJacobianDeterminant(field))
+    determinant = sitk.GetArrayFromImage(jacobian_image(transform, fixed))
     record = judge_transform(transform, read_extras(row.extras, fixed, moving))
     names = {
         "mean_dice": "mean_dice",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gradicon.core.sampling import sample
 from gradicon.core.transform import Affine, DisplacementField, identity
 from gradicon.physical.images import from_sitk, space_of
-from gradicon.physical.transforms import to_itk
+from gradicon.physical.transforms import jacobian_image, to_itk
 from maps import smooth_field
 from physical.geometry import random_image
 
@@ -46,3 +46,15 @@ def test_a_batch_is_not_one_transform():
     space = space_of(random_image(5))
     with pytest.raises(ValueError, match="got a batch of 2"):
         to_itk(DisplacementField(torch.zeros(2, 3, *space.shape)), space, space)
+
+
+@given(seed=st.integers(0, 1000), dimension=st.sampled_from([2, 3]))
+def test_the_determinant_of_an_affine_map_is_that_of_its_matrix_however_the_grid_is_turned(seed: int, dimension: int):
+    reference = random_image(seed, dimension)
+    matrix = np.eye(dimension) + 0.15 * np.random.default_rng(seed).normal(size=(dimension, dimension))
+    transform = sitk.AffineTransform(dimension)
+    transform.SetMatrix(matrix.ravel().tolist())
+    inner = (slice(1, -1),) * dimension  # ITK takes what lies beyond the border for the same
+    found = jacobian_image(transform, reference)
+    np.testing.assert_allclose(sitk.GetArrayFromImage(found)[inner], np.linalg.det(matrix), rtol=1e-4)
+    assert space_of(found) == space_of(reference) or np.allclose(space_of(found).index_to_mm, space_of(reference).index_to_mm)

@@ -136,9 +136,15 @@ def write_learn2reg_field(transform: ItkTransform, reference: Image, path: str |
 
 
 def jacobian_image(transform: ItkTransform, reference: Image, *, log: bool = False) -> Image:
-    """The determinant of T's Jacobian at every voxel of the reference, or its logarithm, clipped below at 1e-9."""
-    determinant = sitk.DisplacementFieldJacobianDeterminant(displacement_image(transform, reference))
-    determinant = sitk.Cast(determinant, sitk.sitkFloat32)
+    """The determinant of T's Jacobian at every voxel of the reference, or its logarithm, clipped below at 1e-9.
+
+    ITK's filter takes displacements for such along the axes of the grid, whatever its direction says: they are turned there first.
+    """
+    turn = np.array(reference.GetDirection()).reshape(reference.GetDimension(), -1)
+    along_axes = sitk.GetImageFromArray(sitk.GetArrayFromImage(displacement_image(transform, reference)) @ turn, isVector=True)
+    along_axes.SetSpacing(reference.GetSpacing())
+    determinant = sitk.Cast(sitk.DisplacementFieldJacobianDeterminant(along_axes), sitk.sitkFloat32)
+    determinant.CopyInformation(reference)
     return sitk.Log(sitk.Maximum(determinant, 1e-9)) if log else determinant
 
 
