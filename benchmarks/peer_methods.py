@@ -88,8 +88,20 @@ def convexadam(fixed: str, moving: str) -> sitk.Transform:
 
 
 def gradicon(fixed: str, moving: str) -> sitk.Transform:
-    """gradicon register, options at their defaults."""
+    """gradicon register, options at their defaults: the model in the box, refined."""
     return _module("gradicon").register(fixed, moving).transform
+
+
+def gradicon_alone(fixed: str, moving: str) -> sitk.Transform:
+    """gradicon register --refine 0: the answer of the model in the box."""
+    ours = _module("gradicon")
+    return ours.register(fixed, moving, ours.Options(refine=0)).transform
+
+
+def gradicon_scratch(fixed: str, moving: str) -> sitk.Transform:
+    """gradicon register --model none: fields optimised from scratch."""
+    ours = _module("gradicon")
+    return ours.register(fixed, moving, ours.Options(model="none")).transform
 
 
 METHODS: dict[str, tuple[Method, str]] = {
@@ -99,6 +111,8 @@ METHODS: dict[str, tuple[Method, str]] = {
     "elastix": (elastix, "itk"),
     "convexadam": (convexadam, "convexAdam.convex_adam_MIND"),
     "gradicon": (gradicon, "gradicon"),
+    "gradicon-alone": (gradicon_alone, "gradicon"),
+    "gradicon-scratch": (gradicon_scratch, "gradicon"),
 }
 """Each with what it imports."""
 
