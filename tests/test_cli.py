@@ -12,6 +12,7 @@ import torch
 from golden.reference import load_case
 from gradicon.models import load
 from gradicon.registration.demo import run_demo
+from gradicon.registration.options import Options
 
 
 def gradicon(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -77,22 +78,22 @@ def test_inspect_refuses_what_is_no_checkpoint(weights: Path):
 
 
 def test_the_demo_registers_the_bundled_pair(tmp_path: Path):
-    losses: list[float] = []
-    result = run_demo(tmp_path, steps=15, on_step=lambda _, found: losses.append(found.loss.item()))
-    assert losses[-1] < losses[0]
-    assert result.dice_before[1] == pytest.approx(0.660, abs=1e-3)
-    assert sum(result.dice_after.values()) > sum(result.dice_before.values()) + 0.1
+    result = run_demo(tmp_path, Options(refine=5))
+    assert result.dice_before[1] == pytest.approx(0.672, abs=1e-3)
+    assert all(after > 0.77 for after in result.dice_after.values())
     assert result.folds_percent == 0
-    assert json.loads((tmp_path / "demo.json").read_text())["steps"] == 15
+    assert result.made == "the answer of the model default, refined"
+    assert json.loads((tmp_path / "demo.json").read_text())["made"] == result.made
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "report.html").is_file()
 
 
 def test_ctrl_c_is_quiet_and_leaves_nothing_behind(tmp_path: Path):
-    assert_quiet_when_interrupted("demo", "-o", tmp_path, "--steps", "100000")
+    assert_quiet_when_interrupted("demo", "-o", tmp_path, "--refine", "100000")
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["import-weights"], ["inspect"], ["prepare"], ["train"]])
+@pytest.mark.parametrize("command", [[], ["demo"], ["import-weights"], ["inspect"], ["models"], ["prepare"], ["train"]])
 def test_help_has_an_example(command: list[str]):
     result = gradicon(*command, "--help")
     assert result.returncode == 0
@@ -105,3 +106,13 @@ def test_wrong_usage():
     assert gradicon("import-weights").returncode == 2
     assert gradicon("no-such-command").returncode == 2
     assert gradicon("--version").stdout.startswith("gradicon 0.")
+
+
+def test_the_models_in_the_box_are_listed_with_their_terms_and_have_cards():
+    listed = gradicon("models").stdout
+    assert "default" in listed
+    assert "CC BY-SA" in listed
+    told = gradicon("models", "default").stdout
+    for part in ("sha256 ", "data:", "scores", "not good at", "minutes on"):
+        assert part in told
+    assert_one_line_error(gradicon("models", "other"), "other: no model of this name in the box, which has default")

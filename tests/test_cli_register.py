@@ -31,7 +31,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = gradicon("register", "-f", FIXED, "-m", MOVING, "-o", folder / "out", "--refine", "8", *LABELS, *landmarks)
     assert told.returncode == 0, told.stderr
     assert told.stderr == ""
-    assert "no trained model: the fields were optimised from scratch" in told.stdout
+    assert "the answer of the model default, refined" in told.stdout
     return folder / "out"
 
 
@@ -181,7 +181,10 @@ def test_other_bad_input_gets_one_line(tmp_path: Path):
     assert_one_line_error(attempt("--fixed-mask", MOVING), "the fixed mask lies on another grid")
     assert_one_line_error(attempt("--fixed-landmarks", tmp_path / "bad.csv"), "bad.csv")
     assert_one_line_error(attempt("--similarity", "ssd"), "unknown similarity 'ssd'")
-    assert_one_line_error(attempt("--model", "none.safetensors"), "none.safetensors: no such checkpoint file")
+    assert_one_line_error(
+        attempt("--model", "none.safetensors"),
+        "none.safetensors: no such checkpoint file, and no model in the box, which has default",
+    )
     assert not (tmp_path / "out").exists()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("precious")
@@ -200,7 +203,7 @@ def test_other_bad_input_gets_one_line(tmp_path: Path):
 
 def test_a_full_disk_leaves_nothing_that_looks_whole(tmp_path: Path):
     """A limit on the size of files stands in for a full disk."""
-    command = f"ulimit -f 100; exec {sys.executable} -m gradicon register -f {FIXED} -m {MOVING} -o {tmp_path}/out --refine 1"
+    command = f"ulimit -f 400; exec {sys.executable} -m gradicon register -f {FIXED} -m {MOVING} -o {tmp_path}/out --refine 1"
     told = subprocess.run(["bash", "-c", f"trap '' XFSZ; {command}"], capture_output=True, text=True, check=False)
     assert told.returncode == 1, told.stderr
     assert told.stderr.startswith("gradicon: ")
@@ -271,7 +274,7 @@ def test_a_dicom_series_and_a_single_4d_volume_are_read(tmp_path: Path, result: 
     dicom, nifti = (
         sitk.GetArrayFromImage(sitk.ReadImage(str(p))) for p in (tmp_path / "series_w.nii.gz", result / "warped.nii.gz")
     )
-    assert np.abs(dicom.astype(int) - nifti).max() <= 1
+    assert np.abs(dicom.astype(int) - nifti).max() <= 2  # whole numbers, read between and cut off, against fractions
 
 
 def test_batch_goes_on_after_a_failure_and_resumes(tmp_path: Path):

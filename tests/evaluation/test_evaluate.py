@@ -43,7 +43,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Registration, Carr
         write_landmarks(folder / f"{name}.csv", Landmarks(("head",) * 3 + ("tail",) * 4, points))
     extras = Extras(SAMPLE / "fixed_labels.nii.gz", SAMPLE / "moving_labels.nii.gz", folder / "fixed.csv", folder / "moving.csv")
     carried = read_extras(extras, fixed, moving)
-    found = register(fixed, moving, Options(refine=6, device="cpu"))
+    found = register(fixed, moving, Options(model="none", refine=6, device="cpu"))
     return found, carried, judge(found, carried)
 
 
@@ -148,15 +148,15 @@ def test_pairs_are_kept_for_the_same_files_and_options_only(tmp_path: Path):
     labels = tmp_path / "labels.nii.gz"
     labels.write_bytes((SAMPLE / "moving_labels.nii.gz").read_bytes())
     listed = read_pairs(write_list(tmp_path / "pairs.csv", [[*ROW[:3], labels.name, "", ""]]))
-    once, kept = (evaluate(listed, Options(refine=1, device="cpu"), tmp_path) for _ in range(2))
+    once, kept = (evaluate(listed, Options(model="none", refine=1, device="cpu"), tmp_path) for _ in range(2))
     assert kept == json.loads(json.dumps(once))  # its seconds, too
-    other = evaluate(listed, Options(refine=2, device="cpu"), tmp_path)
+    other = evaluate(listed, Options(model="none", refine=2, device="cpu"), tmp_path)
     assert other[0]["dissimilarity"] != once[0]["dissimilarity"]
-    again = evaluate(listed, Options(refine=2, device="cpu"), tmp_path, again=True)
+    again = evaluate(listed, Options(model="none", refine=2, device="cpu"), tmp_path, again=True)
     assert again[0]["dissimilarity"] == other[0]["dissimilarity"]
     assert again[0]["seconds"] != other[0]["seconds"]
     sitk.WriteImage(sitk.ReadImage(str(labels)) * 0, str(labels))
-    changed = evaluate(listed, Options(refine=2, device="cpu"), tmp_path)
+    changed = evaluate(listed, Options(model="none", refine=2, device="cpu"), tmp_path)
     assert changed[0]["mean_dice"] == 0 < other[0]["mean_dice"]
 
 

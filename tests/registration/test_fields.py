@@ -53,7 +53,7 @@ def test_leaving_out_what_is_empty_changes_no_gradient(monkeypatch: pytest.Monke
     u = smooth_field(tuple(images[0].shape[2:]), 4, size=0.02, dtype=torch.float64).u.requires_grad_()
 
     def slope() -> torch.Tensor:
-        level = fields._Level.of(images, [None, None])
+        level = fields._Level.of(images, [None, None], [u, u])
         phi = DisplacementField(u)
         similarity = partial(lncc, sigma=2.0)
         (found,) = torch.autograd.grad(level.share * (level.unlike(phi, similarity) + level.unlike(phi, similarity, back=True)), u)
@@ -82,3 +82,20 @@ def test_what_is_fine_in_the_start_is_not_lost_on_the_coarse_grids():
     found = optimise_fields(blobs(shape, 1), blobs(shape, 2), (rough, start), [(9, 9), shape], settings, extent=(32.0, 32.0))
     torch.testing.assert_close(found[0].u, rough.u, atol=1e-5, rtol=0)
     torch.testing.assert_close(found[1].u, start.u, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_an_anchor_holds_the_fields_where_they_began(dimension: int):
+    shape = (16, 18, 20)[:dimension]
+    moving, fixed = blobs(shape, 1), blobs(shape, 2)
+    start = smooth_field(shape, 3, size=0.02, dtype=torch.float32), smooth_field(shape, 4, size=0.02, dtype=torch.float32)
+
+    def away(anchor: float) -> float:
+        settings = FieldSettings(mse, steps=(20, 30), learning_rate=0.2, anchor=anchor)
+        shapes = [tuple(n // 2 for n in shape), shape]
+        found = optimise_fields(moving, fixed, start, shapes, settings, extent=[n - 1.0 for n in shape])
+        return sum(float((100 * (phi.u - first.u)).square().mean()) for phi, first in zip(found, start, strict=True))
+
+    free, held, tight = (away(anchor) for anchor in (0.0, 0.01, 10.0))
+    assert tight < held < free
+    assert tight < 0.01 * free

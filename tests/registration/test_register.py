@@ -13,7 +13,7 @@ from gradicon.registration.options import Options
 from gradicon.registration.register import Registration, register
 from registration.pairs import error_of, rotated_world, sample_image, synthetic_pair
 
-QUICK = Options(refine=10)
+QUICK = Options(model="none", refine=10)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_registration_makes_the_images_alike_without_folds(found: Registration):
     assert found.inverse_error.mean_mm < 0.3
 
 
-@pytest.mark.parametrize("options", [Options(refine=30, weight=0.01), Options(refine=30, similarity="mind_ssc")])
+@pytest.mark.parametrize("options", [Options(model="none", refine=30, weight=0.01), Options(refine=30, similarity="mind_ssc")])
 def test_little_weight_on_the_penalty_makes_no_folds_and_the_inverse_is_one_all_the_same(found: Registration, options: Options):
     loose = register(sample_image("fixed"), sample_image("moving"), options)
     assert sd_log_jacobian(loose.phi, loose.pair.space.shape) > 1.3 * sd_log_jacobian(found.phi, found.pair.space.shape)
@@ -90,7 +90,7 @@ def test_an_oblique_scanner_gives_the_same_answer_in_its_own_frame(found: Regist
 def test_left_stays_left():
     """Files that store x in opposite order: a mark on the patient's left is found on the left."""
     fixed, moving = synthetic_pair((30, 32, 34), (1.0, 1.0, 1.0))
-    found = register(fixed, sitk.DICOMOrient(moving, "RAS"), Options(refine=10, init="none"))
+    found = register(fixed, sitk.DICOMOrient(moving, "RAS"), Options(model="none", refine=10, init="none"))
     left = space_of(fixed).to_mm(np.array([[0.5, 0.5, 0.85]]))
     assert np.linalg.norm(transform_points(found.transform, left) - left) < 4
 
@@ -102,7 +102,7 @@ def test_left_stays_left():
 )
 def test_thick_slices_odd_sizes_and_2d(shape: tuple[int, ...], spacing: tuple[float, ...]):
     fixed, moving = synthetic_pair(shape, spacing)
-    found = register(fixed, moving, Options(refine=20))
+    found = register(fixed, moving, Options(model="none", refine=20))
     assert error_of(found.warped, fixed) < 0.5 * error_of(moving, fixed)
     assert fold_percentage(found.phi, found.pair.space.shape).item() < 0.01
 
@@ -110,7 +110,7 @@ def test_thick_slices_odd_sizes_and_2d(shape: tuple[int, ...], spacing: tuple[fl
 def test_fields_of_view_that_differ():
     fixed, moving = synthetic_pair((32, 34, 36), (1.0, 1.0, 1.0))
     cropped = moving[2:-1, 3:-3, 1:-4]  # keeps its place in space
-    found = register(fixed, cropped, Options(refine=15, init="none"))
+    found = register(fixed, cropped, Options(model="none", refine=15, init="none"))
     assert error_of(found.warped, fixed, border=6) < 0.6 * error_of(moving, fixed, border=6)
 
 
@@ -118,15 +118,15 @@ def test_fields_of_view_that_differ():
 def test_origins_that_disagree_are_brought_together(init: str):
     fixed, moving = synthetic_pair((32, 34, 36), (1.0, 1.0, 1.0), size=0.02)
     moving.SetOrigin((500.0, -300.0, 100.0))
-    found = register(fixed, moving, Options(refine=5, init=init))  # type: ignore[arg-type]
+    found = register(fixed, moving, Options(model="none", refine=5, init=init))  # type: ignore[arg-type]
     assert error_of(found.warped, fixed) < 0.5
     with pytest.raises(ValueError, match="fields of view do not overlap with --init none"):
-        register(fixed, moving, Options(refine=5, init="none"))
+        register(fixed, moving, Options(model="none", refine=5, init="none"))
 
 
 def test_auto_leaves_a_pair_that_fits_where_it_is():
     fixed, moving = synthetic_pair((32, 34, 36), (1.0, 1.0, 1.0), size=0.005)
-    assert register(fixed, moving, Options(refine=2)).pair.start.method == "none"
+    assert register(fixed, moving, Options(model="none", refine=2)).pair.start.method == "none"
 
 
 def test_an_affine_start_finds_an_affine_difference():
@@ -136,7 +136,7 @@ def test_an_affine_start_finds_an_affine_difference():
     change.Rotate(0, 1, 0.12)
     change.Scale((1.08, 0.95, 1.0))
     fixed = sitk.Resample(moving, moving, change)
-    start = register(fixed, moving, Options(refine=1, init="affine")).pair.start.matrix
+    start = register(fixed, moving, Options(model="none", refine=1, init="affine")).pair.start.matrix
     corners = np.array([[9.0, 9.0, 9.0], [27.0, 25.0, 23.0], [9.0, 25.0, 9.0]])
     found = corners @ start[:-1, :-1].T + start[:-1, -1]
     want = np.array([change.TransformPoint(p) for p in corners.tolist()])
@@ -172,8 +172,10 @@ def test_registrations_do_not_influence_each_other_and_the_model_stays(tmp_path:
 def test_masks_black_out_or_weigh(found: Registration):
     mask = sitk.Cast(sample_image("fixed") > 0, sitk.sitkUInt8)
     mask[0:12, :, :] = 0
-    blacked = register(sample_image("fixed"), sample_image("moving"), Options(refine=2), fixed_mask=mask)
-    weighed = register(sample_image("fixed"), sample_image("moving"), Options(refine=2, mask_outside=False), fixed_mask=mask)
+    blacked = register(sample_image("fixed"), sample_image("moving"), Options(model="none", refine=2), fixed_mask=mask)
+    weighed = register(
+        sample_image("fixed"), sample_image("moving"), Options(model="none", refine=2, mask_outside=False), fixed_mask=mask
+    )
     assert blacked.pair.fixed[..., -8:].max() == 0  # x grows to the patient's left, where index 0 of this file is
     assert weighed.pair.fixed[..., -8:].max() > 0
     assert weighed.pair.fixed_weight is not None
@@ -185,8 +187,8 @@ def test_masks_black_out_or_weigh(found: Registration):
         ({"similarity": "ssd"}, "unknown similarity 'ssd': expected one of lncc"),
         ({"init": "rigid"}, "unknown initialisation 'rigid'"),
         ({"fixed_modality": "pet"}, "unknown modality 'pet'"),
-        ({"refine": 0}, "refine must be at least 1 here, got 0"),
-        ({"refine_network": True}, "refining the network needs a model"),
+        ({"refine": 0, "model": "none"}, "refine must be at least 1 here, got 0"),
+        ({"refine_network": True, "model": "none"}, "refining the network needs a model"),
         ({"weight": 0}, "weight must be positive"),
     ],
 )

@@ -13,6 +13,7 @@ from gradicon.cli.batch import batch
 from gradicon.cli.demo import demo
 from gradicon.cli.evaluate import evaluate
 from gradicon.cli.experiment import experiment
+from gradicon.cli.models import models
 from gradicon.cli.register import register
 from gradicon.cli.train import join, prepare, synthesise, train
 from gradicon.cli.weights import import_weights, inspect
@@ -42,6 +43,7 @@ for command in (
     evaluate,
     experiment,
     demo,
+    models,
     import_weights,
     inspect,
 ):
@@ -65,7 +67,7 @@ def main() -> None:
 def _reason(error: Exception) -> str:
     if _out_of_memory(error):
         return "out of memory: take a smaller image, or a machine with more memory"
-    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else str(error)
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
 
 
 def _out_of_memory(error: Exception) -> bool:

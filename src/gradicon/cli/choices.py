@@ -17,7 +17,9 @@ DeviceChoice = Annotated[Device, typer.Option(help="Where it is computed; auto t
 
 def _chosen(
     *,
-    model: Annotated[str | None, typer.Option(help="A checkpoint. Without one, fields are optimised from scratch.")] = None,
+    model: Annotated[
+        str, typer.Option(help="auto, none (fields from scratch), a name from `gradicon models`, or a checkpoint file.")
+    ] = Options.model,
     refine: Annotated[int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")] = Options.refine,
     refine_network: Annotated[
         bool, typer.Option("--refine-network", help="Refine the network, as published, not the fields.")

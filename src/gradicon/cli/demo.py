@@ -5,25 +5,28 @@ from typing import Annotated
 
 import typer
 
-from gradicon.cli.common import Overwrite, optimisation_progress, refuse_existing, stdout, table
-from gradicon.registration.demo import STEPS, run_demo
+from gradicon.cli.common import Overwrite, optimisation_progress, refuse_existing, stdout, table, this_command
+from gradicon.registration.demo import NUMBERS, PICTURE, run_demo
+from gradicon.registration.options import Options
+from gradicon.registration.outputs import REPORT, check_writable
 
 
 def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", help="The folder for demo.png and demo.json.")] = Path("demo"),
-    steps: Annotated[int, typer.Option(min=1, help="Optimisation steps.")] = STEPS,
+    out: Annotated[Path, typer.Option("-o", "--out", help="The folder for the results, demo.png and demo.json.")] = Path("demo"),
+    refine: Annotated[int, typer.Option(min=0, help="Iterations of refinement, at each resolution.")] = Options.refine,
     overwrite: Overwrite = False,
 ) -> None:
-    """Register the bundled pair of hippocampus MR scans: Dice before and after, folds, and a picture.
+    """Register the bundled pair of hippocampus MR scans with the model in the box: Dice before and after, folds, and a picture.
 
     Example: `gradicon demo -o demo`
     """
-    targets = [out / "demo.png", out / "demo.json"]
-    refuse_existing(targets, overwrite=overwrite)
-    out.mkdir(parents=True, exist_ok=True)
-    with optimisation_progress("optimising") as show:
-        result = run_demo(out, steps=steps, on_step=lambda step, found: show(step, steps, found))
+    refuse_existing([out / name for name in (PICTURE, NUMBERS, REPORT)], overwrite=overwrite)
+    check_writable(out)
+    with optimisation_progress("registering") as show:
+        result = run_demo(out, Options(refine=refine), command=this_command(), on_step=show)
     parts = (1, "anterior"), (2, "posterior")
     rows = [[name, f"{result.dice_before[label]:.3f}", f"{result.dice_after[label]:.3f}"] for label, name in parts]
     stdout.print(table("", ["hippocampus", "Dice before", "Dice after"], rows))
-    typer.echo(f"folds {result.folds_percent:.3g} %, {result.seconds:.0f} s; see {targets[0]}")
+    typer.echo(
+        f"{result.made}; folds {result.folds_percent:.3g} %, {result.seconds:.0f} s; see {out / PICTURE} and {out / 'report.html'}"
+    )

@@ -49,9 +49,7 @@ def register(
 def _told(out: Path, report: dict[str, Any]) -> str:
     similarity, error = report["similarity"], report["inverse_consistency_mm"]
     lines = [f"{out}: {', '.join(name for name in FILES if (out / name).exists())}"]
-    if report["options"]["model"] is None:
-        lines.append("no trained model: the fields were optimised from scratch")
-    lines.append(report["start"]["note"])
+    lines += [report["start"]["note"], report["made"]]
     lines.append(f"{similarity['name']} dissimilarity {similarity['before']:.4f} before, {similarity['after']:.4f} after")
     if report["dice_after"]:
         before, after = (sum(d.values()) / len(d) for d in (report["dice_before"], report["dice_after"]))

@@ -17,10 +17,11 @@ from gradicon.evaluation.memory import peak_memory
 from gradicon.evaluation.metrics import dice
 from gradicon.evaluation.surfaces import hd95
 from gradicon.models import read_header
+from gradicon.models.zoo import DEFAULT, find
 from gradicon.physical.images import Image, from_sitk, read_image, written_whole
 from gradicon.physical.transforms import ItkTransform, identity_transform
 from gradicon.registration.batch import Row
-from gradicon.registration.options import Options
+from gradicon.registration.options import AUTO, NONE, Options
 from gradicon.registration.register import OnStep, Registration, register
 from gradicon.registration.scores import Carried, landmark_errors_mm, read_extras, warped_labels
 
@@ -50,7 +51,7 @@ def evaluate(
     A pair that fails is a record like the others, with its error.
     """
     (out / PAIRS).mkdir(parents=True, exist_ok=True)
-    model = None if options.model is None else read_header(options.model).sha256
+    model = None if options.model == NONE else read_header(find(DEFAULT if options.model == AUTO else options.model)).sha256
     how = options.as_dict() | {"model": model, "gradicon": gradicon.__version__}
     records: list[Record] = []
     for row in rows:

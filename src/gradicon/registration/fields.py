@@ -24,6 +24,7 @@ Shape = tuple[int, ...]
 
 _FOLD_MARGIN = 0.2
 _LEVELS, _MOST_COARSE = 3, 40_000
+_MANY_POINTS = 100_000  # of the penalty, beyond which there is one in a larger cell
 _EMPTY, _MARGIN = 0.02, 8  # of intensities in [0,1]; voxels, about an image's content
 
 
@@ -39,6 +40,7 @@ class FieldSettings:
         seed: of the points where the penalty is measured.
         barrier: the weight of what keeps determinants away from zero.
         cell: voxels along each axis to a point of the penalty.
+        anchor: the weight of the mean squared distance from the start, in hundredths of the field of view.
     """
 
     similarity: Similarity
@@ -48,6 +50,7 @@ class FieldSettings:
     seed: int = 0
     barrier: float = 15.0
     cell: int = 3
+    anchor: float = 0.0
 
 
 def pyramid(shape: Shape, spacing: Sequence[float]) -> list[Shape]:
@@ -87,7 +90,7 @@ def optimise_fields(
     generator = torch.Generator().manual_seed(settings.seed)
     still = identity(len(extent), dtype=moving.dtype, device=moving.device).materialise(shapes[0])
     added = [still, still]  # to the start: on a coarse grid, that would lose what is fine in it
-    maps, done = (start[0].materialise(shapes[-1]), start[1].materialise(shapes[-1])), 0
+    maps, done = (still, still), 0
     for shape, steps in zip(shapes, settings.steps, strict=True):
         images = [shrink(image, shape) for image in (moving, fixed)]
         weights = [None if mask is None else shrink(mask, shape) for mask in masks]
@@ -95,7 +98,7 @@ def optimise_fields(
         bases = [first + phi.materialise(shape).u for first, phi in zip(starts, added, strict=True)]
         shortest = min(length / (n - 1) for length, n in zip(extent, shape, strict=True) if n > 1)
         unit = [shortest / length if n > 1 else 1.0 for length, n in zip(extent, shape, strict=True)]
-        maps = _optimise_level(images, weights, bases, unit, steps, settings, generator, done, on_step)
+        maps = _optimise_level(images, weights, starts, bases, unit, steps, settings, generator, done, on_step)
         added = [DisplacementField(phi.u - first) for phi, first in zip(maps, starts, strict=True)]
         done += steps
     return maps
@@ -104,6 +107,7 @@ def optimise_fields(
 def _optimise_level(
     images: list[Tensor],
     masks: list[Tensor | None],
+    starts: list[Tensor],
     bases: list[Tensor],
     unit: Sequence[float],
     steps: int,
@@ -124,9 +128,9 @@ def _optimise_level(
         ab, ba = (DisplacementField(base + splined(p, matrices) * voxel) for base, p in zip(bases, free, strict=True))
         return ab, ba
 
-    level = _Level.of(images, masks)
+    level, cell = _Level.of(images, masks, starts), settings.cell + (prod(shape) > _MANY_POINTS * settings.cell ** len(shape))
     for step in range(1, steps + 1):
-        result = _objective(level, *fields(), random_points(shape, generator, like=voxel, cell=settings.cell), settings)
+        result = _objective(level, *fields(), random_points(shape, generator, like=voxel, cell=cell), settings)
         optimizer.zero_grad(set_to_none=True)
         result.loss.backward()
         optimizer.step()
@@ -146,11 +150,12 @@ class _Level:
     start: list[int]
     shape: list[int]
     grid: Tensor
+    origins: list[Tensor]
 
     @classmethod
-    def of(cls, images: list[Tensor], masks: list[Tensor | None]) -> "_Level":
+    def of(cls, images: list[Tensor], masks: list[Tensor | None], origins: list[Tensor]) -> "_Level":
         start, shape = filled_block(images)
-        return cls(images, masks, start, shape, window(unit_grid(images[0].shape[2:], like=images[0]), start, shape))
+        return cls(images, masks, start, shape, window(unit_grid(images[0].shape[2:], like=images[0]), start, shape), origins)
 
     @property
     def share(self) -> float:
@@ -188,6 +193,9 @@ def _objective(
     penalty, shape = gradient_inconsistency(phi_ab, phi_ba, x), phi_ab.u.shape[2:]
     barrier = fold_barrier(phi_ab, shape) + fold_barrier(phi_ba, shape)
     loss = level.share * unlike + settings.weight * penalty + settings.barrier * barrier
+    if settings.anchor:
+        pairs = zip((phi_ab, phi_ba), level.origins, strict=True)
+        loss = loss + settings.anchor * sum((100 * (phi.u - origin)).square().sum(1).mean() for phi, origin in pairs)
     return Objective(loss, unlike, penalty, phi_ab, phi_ba)
 
 

@@ -30,7 +30,7 @@ def register_files(
     fixed_image, moving_image = read_image(fixed), read_image(moving)
     carried = read_extras(extras, fixed_image, moving_image)
     provenance = {"fixed": fixed.name, "moving": moving.name, "command": command}
-    if options.model is not None:
-        provenance["model sha256"] = read_header(options.model).sha256
     found = register(fixed_image, moving_image, options, fixed_mask=masks[0], moving_mask=masks[1], on_step=on_step)
+    if found.pair.model is not None:
+        provenance |= {"model": found.pair.model.name, "model sha256": read_header(found.pair.model).sha256}
     return write_outputs(out, found, carried, score(carried, found.transform), provenance)

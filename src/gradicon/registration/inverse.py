@@ -102,7 +102,7 @@ def _size(x: Tensor) -> Tensor:
 
 def inverse_error(phi: Transform, inverse: Transform, space: Space, count: int = 200_000) -> InverseError:
     """The error of inverse(phi(x)) at the voxels of a grid, and at `count` random points between them."""
-    like = phi.on_grid(space.shape)
+    like = phi.on_grid([2] * len(space.shape))
     random = torch.rand(1, len(space.shape), count, generator=torch.Generator().manual_seed(0)).to(like)
     x = torch.cat([unit_grid(space.shape, like=like).flatten(2), random], 2)
     there = phi(x)

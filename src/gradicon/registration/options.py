@@ -1,17 +1,21 @@
 """How to register: the choices a person can make. The defaults need no tuning."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
 from gradicon.core.similarity import SIMILARITIES, penalty_weight
+from gradicon.models.zoo import DEFAULT, find
 from gradicon.registration.initialise import INITS, Init
 
 Modality = Literal["auto", "ct", "mr"]
 MODALITIES = ("auto", "ct", "mr")
 Device = Literal["auto", "cpu", "cuda"]
 DEVICES = ("auto", "cpu", "cuda")
+AUTO, NONE = "auto", "none"
+_OF_ONE_KIND = ("lncc", "squared_lncc", "ncc", "mse")  # measures of images in which the same tissue is as bright
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,8 @@ class Options:
     Args:
         fixed_modality, moving_modality: "ct" clips to a window of Hounsfield units, "mr" at the 1st and 99th percentile.
         init: how the fields of view are brought together first.
-        model: a checkpoint file whose network makes the first maps; without one, fields are optimised from scratch.
+        model: whose network makes the first maps: a checkpoint file, or a model in the box by its name. "auto" takes the default
+            one for 3-D images of one modality, and no model for others; "none" optimises fields from scratch.
         refine: iterations of instance optimization at each resolution, fewer at large ones; 0 takes a model's answer as it is.
         refine_network: optimise the weights of a copy of the network, as published, instead of the fields.
         similarity: a name from `gradicon.core.similarity`.
@@ -34,7 +39,7 @@ class Options:
     fixed_modality: Modality = "auto"
     moving_modality: Modality = "auto"
     init: Init = "auto"
-    model: str | None = None
+    model: str = AUTO
     refine: int = 60
     refine_network: bool = False
     similarity: str = "lncc"
@@ -51,12 +56,13 @@ class Options:
         _check_choice("device", self.device, DEVICES)
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device cuda: torch finds no GPU here; leave it at auto, or say cpu")
-        if self.refine < 0 or (self.refine == 0 and self.model is None):
-            raise ValueError(
-                f"refine must be at least {0 if self.model else 1} here, got {self.refine}: without a model it is all there is"
-            )
-        if self.refine_network and self.model is None:
+        if self.refine < 0 or (self.refine == 0 and self.model == NONE):
+            least = 1 if self.model == NONE else 0
+            raise ValueError(f"refine must be at least {least} here, got {self.refine}: without a model it is all there is")
+        if self.refine_network and self.model == NONE:
             raise ValueError("refining the network needs a model: give one, or refine the fields")
+        if self.model not in (AUTO, NONE):
+            find(self.model)
         if not self.penalty_weight > 0:
             raise ValueError(f"weight must be positive, got {self.weight}")
 
@@ -64,6 +70,19 @@ class Options:
     def penalty_weight(self) -> float:
         """The paper's lambda, given or by default."""
         return penalty_weight(self.similarity) if self.weight is None else self.weight
+
+    def model_file(self, dimension: int, *, one_kind: bool) -> Path | None:
+        """The model to take for a pair: `one_kind` is whether its images are of one modality."""
+        if self.model == NONE:
+            return None
+        if self.model != AUTO:
+            return find(self.model)
+        if dimension == 3 and one_kind and self.similarity in _OF_ONE_KIND:
+            return find(DEFAULT)
+        if self.refine == 0 or self.refine_network:
+            what = "2-D images" if dimension == 2 else "images of different kinds"
+            raise ValueError(f"no model in the box is for {what}: give one with --model, or leave --refine as it is")
+        return None
 
     @property
     def refines_fields(self) -> bool:

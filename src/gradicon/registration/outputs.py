@@ -91,6 +91,7 @@ def summarise(found: Registration, scores: Scores, provenance: Mapping[str, str]
         "working_grid": {"shape": list(shape), "spacing_mm": list(found.pair.space.spacing_mm)},
         "warped_pixel_type": pixel_type(found.warped),
         "options": found.options.as_dict(),
+        "made": found.made,
         "seconds": round(found.seconds, 2),
         "provenance": {
             **provenance,
@@ -154,10 +155,9 @@ def _tables(scores: Scores) -> list[tuple[str, list[str], list[list[str]]]]:
 
 
 def _notes(found: Registration) -> list[str]:
-    model = found.options.model
     fixed, moving = (kind.upper() for kind in found.pair.modalities)
     notes = [
-        f"Made by the network in {model}." if model else "No trained model: the fields were optimised from scratch.",
+        f"Deformation: {found.made}.",
         f"Start: {found.pair.start.note}. The picture of the moving image before registration is after this start.",
         f"Intensities: fixed as {fixed}, moving as {moving}.",
     ]

@@ -26,7 +26,8 @@ MOST_VOXELS = 5_500_000  # of the working grid: a brain at 1 mm
 class Prepared:
     """A pair on the working grid, which spans the fixed image; moving is read there through the affine start.
 
-    `seen` is the pair as a network is to see it, (moving, fixed), where that is another grid over the same field of view.
+    `model` is the file of the network to ask, if one is. `seen` is the pair as it is to see it, (moving, fixed), where that is
+    another grid over the same field of view.
     """
 
     space: Space
@@ -36,6 +37,7 @@ class Prepared:
     moving_weight: Tensor | None
     start: Start
     modalities: tuple[str, str]
+    model: Path | None = None
     seen: tuple[Tensor, Tensor] | None = None
 
     def to(self, device: torch.device) -> "Prepared":
@@ -60,7 +62,8 @@ def prepare(fixed: Image, moving: Image, masks: tuple[Source | None, Source | No
     moving_volume, moving_kind = _scaled(moving, "moving", options.moving_modality)
     if options.mask_outside:
         fixed_volume, moving_volume = _blacked_out(fixed_volume, fixed_mask), _blacked_out(moving_volume, moving_mask)
-    header = None if options.model is None else read_header(options.model)
+    model = options.model_file(fixed.GetDimension(), one_kind=fixed_kind == moving_kind)
+    header = None if model is None else read_header(model)
     grid = None if header is None else header.grid
     if grid is not None and options.init == "auto" and not (header and header.augmented):
         start = _as_in_training(grid, fixed_volume.space, moving_volume.space)
@@ -84,6 +87,7 @@ def prepare(fixed: Image, moving: Image, masks: tuple[Source | None, Source | No
         moving_weight=_weight(None if options.mask_outside else moving_mask, x),
         start=start,
         modalities=(fixed_kind, moving_kind),
+        model=model,
         seen=seen,
     )
 

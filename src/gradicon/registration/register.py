@@ -7,8 +7,9 @@ from functools import partial
 from math import ceil, prod, sqrt
 
 import torch
+from torch import Tensor
 
-from gradicon.core.network import RegistrationNetwork
+from gradicon.core.network import RegistrationNetwork, warp
 from gradicon.core.objective import Objective, dissimilarity
 from gradicon.core.similarity import SIMILARITIES, Similarity, lncc, mind_ssc, squared_lncc
 from gradicon.core.transform import DisplacementField, identity
@@ -18,10 +19,11 @@ from gradicon.physical.space import Space
 from gradicon.physical.transforms import ItkTransform, inverse_to_itk, resample, to_itk
 from gradicon.registration.fields import FieldSettings, optimise_fields, pyramid
 from gradicon.registration.inverse import InverseError, improve_inverse, inverse_error
-from gradicon.registration.options import Options
+from gradicon.registration.options import AUTO, Options
 from gradicon.registration.prepare import Prepared, Source, prepare
 from gradicon.registration.refine import refine
 
+Maps = tuple[DisplacementField, DisplacementField]
 OnStep = Callable[[int, int, Objective], None]
 """Called after every step of optimisation with its number, how many there will be, and its objective."""
 
@@ -32,6 +34,8 @@ _KEPT_WHOLE = 600_000  # voxels of a working grid beyond which maps are kept at 
 _PATCH = 1  # voxels: MIND's patches and their distance; finer than in the reference, which does better on small structures
 _BARRIER, _MIND_BARRIER = 15.0, 1.5  # MIND's numbers are a tenth of LNCC's
 _RATE, _TRAINED_RATE = 0.8, 0.4  # Adam's, in voxels
+_ANCHOR, _UNLIKE, _NEAR = 0.05, 0.15, 2.0  # how a model's answer is held; the dissimilarity from which on it is not; LNCC's sigma
+_EMPTY = 0.02  # of intensities in [0,1]
 _CELL, _TRAINED_CELL = 3, 2  # voxels along each axis to a point of the penalty; the paper's is 2
 
 
@@ -40,7 +44,8 @@ class Registration:
     """What was found. `transform` takes points of fixed to points of moving, in LPS mm, and so resamples moving onto fixed.
 
     `phi` and `inverse_phi` are the deformations alone, on the unit cube of the working grid `pair.space`, without the affine start.
-    What they are made of is half as fine as that, so of large grids only every second voxel is kept.
+    What they are made of is half as fine as that, so of large grids only every second voxel is kept. `made` says in words how they
+    were found.
     """
 
     warped: Image
@@ -52,6 +57,7 @@ class Registration:
     similarity: tuple[float, float]
     inverse_error: InverseError
     options: Options
+    made: str
     seconds: float
 
 
@@ -69,7 +75,7 @@ def register(
     fixed_image, moving_image = as_image(fixed), as_image(moving)
     pair = prepare(fixed_image, moving_image, (fixed_mask, moving_mask), options)
     similarity = _similarity(pair, options)
-    maps = _maps(pair.to(options.torch_device), similarity, options, on_step)
+    maps, made = _maps(pair.to(options.torch_device), similarity, options, on_step)
     phi, rough_inverse = (found.to("cpu") for found in maps)
     inverse_phi, grid = improve_inverse(phi, rough_inverse), pair.space.resized(phi.u.shape[2:])
     reached = Space(grid.shape, pair.start.matrix @ grid.index_to_mm)  # the grid of the maps, carried into moving's mm
@@ -87,20 +93,17 @@ def register(
         ),
         inverse_error=inverse_error(phi, inverse_phi, pair.space),
         options=options,
+        made=made,
         seconds=time.perf_counter() - began,
     )
 
 
-def _maps(
-    pair: Prepared, similarity: Similarity, options: Options, on_step: OnStep | None
-) -> tuple[DisplacementField, DisplacementField]:
-    """The deformation and its reverse on the working grid: fields from scratch, or a network's answer, refined or not."""
+def _maps(pair: Prepared, similarity: Similarity, options: Options, on_step: OnStep | None) -> tuple[Maps, str]:
+    """The deformation and its reverse: fields from scratch, or a network's answer, refined or not; and how they were found."""
     shape = pair.space.shape
-    if options.model is None:
-        shapes = pyramid(shape, pair.space.spacing_mm)
-        still = identity(len(shape), device=pair.fixed.device).materialise(shape)
-        return _fields(pair, (still, still), shapes, similarity, options, on_step)
-    network: RegistrationNetwork = load(options.model).to(pair.fixed.device)
+    if pair.model is None:
+        return _from_scratch(pair, similarity, options, on_step), "no model was asked: the fields were optimised from scratch"
+    network: RegistrationNetwork = load(pair.model).to(pair.fixed.device)
     moving, fixed = pair.seen or (pair.moving, pair.fixed)
     if options.refine_network:
         report, weight, seed = _counted(on_step, options.refine), options.penalty_weight, options.seed
@@ -110,21 +113,53 @@ def _maps(
     with torch.no_grad():
         maps = network(moving, fixed).materialise(fixed.shape[2:]), network(fixed, moving).materialise(fixed.shape[2:])
     if not options.refines_fields:
-        return maps
-    shapes = [shape] if pair.seen is None else pyramid(shape, pair.space.spacing_mm)
-    return _fields(pair, maps, shapes, similarity, options, on_step)
+        how = "on a copy of it refined for this pair" if options.refine_network else "as it is, not refined"
+        return maps, f"the answer of the model {pair.model.stem}, {how}"
+    if options.model == AUTO and _makes_it_worse(maps[0], moving, fixed):
+        found = _from_scratch(pair, similarity, options, on_step)
+        return found, f"the model {pair.model.stem} made the images less alike: the fields were optimised from scratch instead"
+    shapes, anchor = [shape], 0.0
+    if pair.seen is not None:
+        shapes, anchor = pyramid(shape, pair.space.spacing_mm), _held(maps[0], moving, fixed)
+    refined = _fields(pair, maps, shapes, similarity, options, on_step, anchor=anchor)
+    return refined, f"the answer of the model {pair.model.stem}, refined"
+
+
+def _from_scratch(pair: Prepared, similarity: Similarity, options: Options, on_step: OnStep | None) -> Maps:
+    shape = pair.space.shape
+    still = identity(len(shape), device=pair.fixed.device).materialise(shape)
+    return _fields(pair, (still, still), pyramid(shape, pair.space.spacing_mm), similarity, options, on_step)
+
+
+def _makes_it_worse(phi: DisplacementField, moving: Tensor, fixed: Tensor) -> bool:
+    """Whether a network's answer makes images less alike, so that nothing may be built on it."""
+    with torch.no_grad():
+        return bool(lncc(warp(moving, phi), fixed) > lncc(moving, fixed))
+
+
+def _held(phi: DisplacementField, moving: Tensor, fixed: Tensor) -> float:
+    """How strongly refinement is pulled back to a network's answer: the more alike that makes the images, the more.
+
+    Where images are nearly alike, a measure of likeness has little to say, and a network that was trained with labels knows better.
+    """
+    with torch.no_grad():
+        warped = warp(moving, phi)
+        filled = ((warped > _EMPTY) | (fixed > _EMPTY)).float()
+        return _ANCHOR * max(0.0, 1 - float(lncc(warped, fixed, sigma=_NEAR, mask=filled)) / _UNLIKE)
 
 
 def _fields(
     pair: Prepared,
-    start: tuple[DisplacementField, DisplacementField],
+    start: Maps,
     shapes: list[tuple[int, ...]],
     similarity: Similarity,
     options: Options,
     on_step: OnStep | None,
-) -> tuple[DisplacementField, DisplacementField]:
+    *,
+    anchor: float = 0.0,
+) -> Maps:
     """Optimise both fields from `start`. On a model's grid a voxel is a voxel, as in its training, however long it is."""
-    trained, space = _on_model_grid(pair, options), pair.space
+    trained, space = _on_model_grid(pair), pair.space
     steps = tuple(ceil(options.refine * min(1.0, sqrt(_MANY_VOXELS / prod(shape)))) for shape in shapes)
     settings = FieldSettings(
         similarity,
@@ -134,6 +169,7 @@ def _fields(
         seed=options.seed,
         barrier=_MIND_BARRIER if options.similarity == "mind_ssc" else _BARRIER,
         cell=_TRAINED_CELL if trained else _CELL,
+        anchor=anchor,
     )
     lengths = [1.0] * len(space.shape) if trained else space.spacing_mm
     extent = [max(n - 1, 1) * length for n, length in zip(space.shape, lengths, strict=True)]
@@ -145,8 +181,8 @@ def _fields(
     return maps[0].materialise(kept), maps[1].materialise(kept)
 
 
-def _on_model_grid(pair: Prepared, options: Options) -> bool:
-    return options.model is not None and pair.seen is None
+def _on_model_grid(pair: Prepared) -> bool:
+    return pair.model is not None and pair.seen is None
 
 
 def _similarity(pair: Prepared, options: Options) -> Similarity:
@@ -156,7 +192,7 @@ def _similarity(pair: Prepared, options: Options) -> Similarity:
         return partial(mind_ssc, radius=_PATCH, dilation=_PATCH)
     if measure not in (lncc, squared_lncc):
         return measure
-    if _on_model_grid(pair, options):
+    if _on_model_grid(pair):
         return partial(measure, sigma=_TRAINED_WINDOW)
     shortest = min(pair.space.spacing_mm)
     return partial(measure, sigma=tuple(max(_WINDOW * shortest / length, 0.5) for length in pair.space.spacing_mm))
