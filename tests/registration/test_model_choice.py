@@ -46,7 +46,7 @@ def test_the_answer_of_the_default_model_alone_is_better_than_the_start_and_refi
     assert refined.pair.model == find(DEFAULT)
     assert refined.similarity[1] < refined.similarity[0] - 0.1
     shape = refined.phi.u.shape[2:]
-    assert (alone.phi.materialise(shape).u - refined.phi.u).abs().mean() < 0.3 * refined.phi.u.abs().mean()
+    assert (alone.phi.materialise(shape).u - refined.phi.u).abs().mean() < 0.5 * refined.phi.u.abs().mean()
 
 
 def test_an_answer_that_makes_the_images_less_alike_is_not_built_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -94,7 +94,7 @@ def train(
     Example: `gradicon train --resume run`
     """
     if (resume is None) == (recipe is None or data is None or out is None) or (resume is not None and (recipe or out or start)):
-        raise typer.BadParameter("give RECIPE --data DATA -o RUN [--start MODEL] to start, or --resume RUN to go on")
+        raise typer.BadParameter("give RECIPE --data DATA -o RUN to start, or --resume RUN to go on")
     try:  # here, because only training needs Lightning Fabric
         from gradicon.training import trainer
         from gradicon.training.processes import Machine, is_first_process

@@ -26,7 +26,7 @@ def _arguments() -> argparse.Namespace:
     given = parser.parse_args()
     started = given.recipe is not None and given.data is not None and given.out is not None
     if started == (given.resume is not None) or (given.resume is not None and (given.recipe or given.out or given.start)):
-        parser.error("give RECIPE --data DATA -o RUN [--start MODEL] to start, or --resume RUN [--data DATA] to go on")
+        parser.error("give RECIPE --data DATA -o RUN to start, or --resume RUN [--data DATA] to go on")
     return given
 
 
