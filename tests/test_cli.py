@@ -88,6 +88,13 @@ def test_the_demo_registers_the_bundled_pair(tmp_path: Path):
     assert (tmp_path / "report.html").is_file()
 
 
+def test_a_demo_without_matplotlib_is_refused_before_the_slow_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match="figures need matplotlib: pip install"):
+        run_demo(tmp_path / "demo")
+    assert not (tmp_path / "demo").exists()
+
+
 def test_ctrl_c_is_quiet_and_leaves_nothing_behind(tmp_path: Path):
     assert_quiet_when_interrupted("demo", "-o", tmp_path, "--refine", "100000")
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradicon.physical.images import Image, from_sitk, read_image
 from gradicon.physical.transforms import ItkTransform, identity_transform, resample
-from gradicon.registration.figure import Panel, draw_registration
+from gradicon.registration.figure import Panel, check_drawing, draw_registration
 from gradicon.registration.options import Options
 from gradicon.registration.outputs import write_outputs
 from gradicon.registration.register import OnStep, Registration, register
@@ -35,6 +35,7 @@ class DemoResult:
 
 def run_demo(out: Path, options: Options | None = None, *, command: str = "", on_step: OnStep | None = None) -> DemoResult:
     """Register the bundled pair and write what `gradicon register` writes, a picture and the numbers into `out`."""
+    check_drawing()
     fixed, moving, fixed_labels, moving_labels = (_read(name) for name in ("fixed", "moving", "fixed_labels", "moving_labels"))
     found = register(fixed, moving, options, on_step=on_step)
     carried = Carried(fixed_labels, moving_labels, None, None)

@@ -20,6 +20,14 @@ class Panel:
     labels: Tensor | None = None
 
 
+def check_drawing() -> None:
+    """Find out whether figures can be drawn: matplotlib is an extra, which only they need."""
+    try:
+        import matplotlib.figure  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'gradicon[figures]'") from error
+
+
 def draw_registration(
     path: Path, panels: list[Panel], grid: Panel, phi: Transform, shape: tuple[int, ...], slice_index: int, *, title: str
 ) -> None:
@@ -27,10 +35,9 @@ def draw_registration(
 
     In 3-D the slice `slice_index` along the first axis is shown; motion out of it is not.
     """
-    try:
-        from matplotlib.figure import Figure  # an extra: only figures need it
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'gradicon[figures]'") from error
+    check_drawing()
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(3.2 * (len(panels) + 1), 4.6), facecolor="white", layout="constrained")
     axes = figure.subplots(1, len(panels) + 1)
     for axis, panel in zip(axes, [*panels, grid], strict=True):
