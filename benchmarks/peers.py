@@ -55,11 +55,12 @@ _PACKAGES = {
 
 def register(method: str, row: Row, work: Path, threads: int) -> Record:
     """One pair by one method, in another process, and what is to be said of it."""
-    transform, said = work / "transform.h5", [str(row.fixed), str(row.moving)]
+    transform, said = (work / "transform.h5").resolve(), [str(row.fixed.resolve()), str(row.moving.resolve())]
     names = ("OMP_NUM_THREADS", "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    script = Path(__file__).with_name("peer_methods.py")
+    script = Path(__file__).resolve().with_name("peer_methods.py")
     done = subprocess.run(
         [sys.executable, str(script), method, *said, str(transform)],
+        cwd=work,  # elastix leaves a field where it is run
         env=os.environ | dict.fromkeys(names, str(threads)),
         capture_output=True,
         text=True,

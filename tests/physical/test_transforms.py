@@ -57,4 +57,4 @@ def test_the_determinant_of_an_affine_map_is_that_of_its_matrix_however_the_grid
     inner = (slice(1, -1),) * dimension  # ITK takes what lies beyond the border for the same
     found = jacobian_image(transform, reference)
     np.testing.assert_allclose(sitk.GetArrayFromImage(found)[inner], np.linalg.det(matrix), rtol=1e-4)
-    assert space_of(found) == space_of(reference) or np.allclose(space_of(found).index_to_mm, space_of(reference).index_to_mm)
+    np.testing.assert_allclose(space_of(found).index_to_mm, space_of(reference).index_to_mm)

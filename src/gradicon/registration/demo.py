@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gradicon.physical.images import Image, from_sitk, read_image
+from gradicon.physical.intensity import mr_quantile
 from gradicon.physical.transforms import ItkTransform, identity_transform, resample
 from gradicon.registration.figure import Panel, check_drawing, draw_registration
 from gradicon.registration.options import Options
@@ -68,7 +69,7 @@ def _draw(path: Path, found: Registration, moving: Image, labels: tuple[Image, I
 
     def panel(title: str, transform: ItkTransform) -> Panel:
         seen, outlines = resample(moving, found.warped, transform), resample(moving_labels, fixed_labels, transform, "label")
-        return Panel(title, _brightened(_values(seen).float())[at], _values(outlines)[at])
+        return Panel(title, mr_quantile(from_sitk(seen).canonical()).data[0, 0, at], _values(outlines)[at])
 
     fixed = Panel("fixed", pair.fixed[0, 0, at], outlined[at])
     panels = [panel("moving", still), fixed, panel("moving, warped", found.transform)]
@@ -80,8 +81,3 @@ def _draw(path: Path, found: Registration, moving: Image, labels: tuple[Image, I
 
 def _values(image: Image) -> Tensor:
     return from_sitk(image).canonical().data[0, 0]
-
-
-def _brightened(values: Tensor) -> Tensor:
-    low, high = (torch.quantile(values, part) for part in (0.01, 0.99))
-    return ((values - low) / (high - low).clamp_min(1e-6)).clamp(0, 1)

@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 _FOLD_MARGIN = 0.2
 _LEVELS, _MOST_COARSE = 3, 40_000
 _MANY_POINTS = 100_000  # of the penalty, beyond which there is one in a larger cell
-_EMPTY, _MARGIN = 0.02, 8  # of intensities in [0,1]; voxels, about an image's content
+EMPTY, _MARGIN = 0.02, 8  # of intensities in [0,1]; voxels, about an image's content
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class _Level:
 
 def filled_block(images: Sequence[Tensor]) -> tuple[list[int], list[int]]:
     """The first voxel, and how many along each axis, of the block that holds what is not empty in any image, and a margin."""
-    filled = torch.stack([image > _EMPTY for image in images]).flatten(0, 2).any(0)
+    filled = torch.stack([image > EMPTY for image in images]).flatten(0, 2).any(0)
     whole = list(filled.shape)
     if not filled.any():
         return [0] * len(whole), whole

@@ -17,7 +17,7 @@ from gradicon.models.checkpoint import load
 from gradicon.physical.images import Image, as_image, from_sitk
 from gradicon.physical.space import Space
 from gradicon.physical.transforms import ItkTransform, inverse_to_itk, resample, to_itk
-from gradicon.registration.fields import FieldSettings, optimise_fields, pyramid
+from gradicon.registration.fields import EMPTY, FieldSettings, optimise_fields, pyramid
 from gradicon.registration.inverse import InverseError, improve_inverse, inverse_error
 from gradicon.registration.options import AUTO, Options
 from gradicon.registration.prepare import Prepared, Source, prepare
@@ -35,7 +35,6 @@ _PATCH = 1  # voxels: MIND's patches and their distance; finer than in the refer
 _BARRIER, _MIND_BARRIER = 15.0, 1.5  # MIND's numbers are a tenth of LNCC's
 _RATE, _TRAINED_RATE = 0.8, 0.4  # Adam's, in voxels
 _ANCHOR, _UNLIKE, _NEAR = 0.05, 0.15, 2.0  # how a model's answer is held; the dissimilarity from which on it is not; LNCC's sigma
-_EMPTY = 0.02  # of intensities in [0,1]
 _CELL, _TRAINED_CELL = 3, 2  # voxels along each axis to a point of the penalty; the paper's is 2
 
 
@@ -144,7 +143,7 @@ def _held(phi: DisplacementField, moving: Tensor, fixed: Tensor) -> float:
     """
     with torch.no_grad():
         warped = warp(moving, phi)
-        filled = ((warped > _EMPTY) | (fixed > _EMPTY)).float()
+        filled = ((warped > EMPTY) | (fixed > EMPTY)).float()
         return _ANCHOR * max(0.0, 1 - float(lncc(warped, fixed, sigma=_NEAR, mask=filled)) / _UNLIKE)
 
 

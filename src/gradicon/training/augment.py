@@ -1,6 +1,7 @@
 """The affine augmentation of the paper's appendix, shared flips and independent noise; and, of ours, smooth warps and shading."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float
@@ -42,7 +43,7 @@ def smooth(values: Float[Tensor, "b c *k"], shape: Sequence[int]) -> Float[Tenso
     """A field of standard deviation about 1 on a grid: cubic B-splines of control values."""
     field = values / _SPREAD ** (len(shape) / 2)
     for axis, n in enumerate(shape):
-        basis = _spline_basis(n, values.shape[axis + 2]).to(values)
+        basis = _spline_basis(n, values.shape[axis + 2], values.device)
         field = field.movedim(2, -1) @ basis.mT  # the new axis is the last, so that the next one is at 2 again
     return field
 
@@ -83,11 +84,12 @@ def augmented_points(x: Float[Tensor, "b d p"], phi: Affine | Composition) -> Fl
     return found
 
 
-def _spline_basis(n: int, controls: int) -> Float[Tensor, " n k"]:
+@lru_cache(maxsize=16)
+def _spline_basis(n: int, controls: int, device: torch.device) -> Float[Tensor, " n k"]:
     """The weights of control values at n places from one end of the cells to the other: uniform cubic B-splines."""
     cells = controls - 3
     place = torch.linspace(0, cells, n)
     cell = place.floor().clamp_max(cells - 1)
     t = place - cell
     weights = torch.stack([(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, 1 + 3 * t + 3 * t**2 - 3 * t**3, t**3], 1) / 6
-    return torch.zeros(n, controls).scatter(1, cell.long()[:, None] + torch.arange(4), weights)
+    return torch.zeros(n, controls).scatter(1, cell.long()[:, None] + torch.arange(4), weights).to(device)
