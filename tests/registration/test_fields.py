@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from gradicon.core.similarity import lncc, mse
 from gradicon.core.transform import DisplacementField, identity
 from gradicon.registration import fields
-from gradicon.registration.fields import FieldSettings, filled_block, optimise_fields, pyramid, spline_matrices, splined
+from gradicon.registration.fields import FieldSettings, filled_block, optimise_fields, pyramid
+from gradicon.registration.splines import along_axes, spline_matrices
 from maps import blobs, smooth_field
 
 
@@ -25,7 +26,7 @@ def test_splines_are_boxes_of_three_three_times_then_linear(
             edges = [want.narrow(axis, 0, 1), want, want.narrow(axis, want.shape[axis] - 1, 1)]
             want = torch.cat(edges, axis).unfold(axis, 3, 1).mean(-1)
     want = F.interpolate(want, shape, mode="bilinear" if len(shape) == 2 else "trilinear", align_corners=True)
-    torch.testing.assert_close(splined(p, spline_matrices(coarse, shape, like=p)), want)
+    torch.testing.assert_close(along_axes(p, spline_matrices(coarse, shape, like=p)), want)
 
 
 def test_large_images_begin_as_small_as_others():
@@ -63,6 +64,18 @@ def test_leaving_out_what_is_empty_changes_no_gradient(monkeypatch: pytest.Monke
     monkeypatch.setattr(fields, "_MARGIN", 10**6)
     torch.testing.assert_close(in_block, slope(), rtol=1e-9, atol=1e-12)
     assert in_block.abs().max() > 1e-4
+
+
+@pytest.mark.parametrize(("kept", "shape"), [((13, 9), (26, 17)), ((10, 8, 9), (10, 16, 18))], ids=str)
+def test_images_are_read_where_maps_on_a_coarser_grid_take_their_voxels(kept: tuple[int, ...], shape: tuple[int, ...]):
+    images = [blobs(shape, seed).double() for seed in (1, 2)]
+    phi = smooth_field(kept, 3, size=0.03, dtype=torch.float64)
+    level = fields._Level.of(images, [None, None], [phi.u, phi.u])
+    whole = fields._Level.of(images, [None, None], [phi.materialise(shape).u] * 2)
+    assert level.finer is not None
+    assert whole.finer is None
+    for back in (False, True):
+        torch.testing.assert_close(level.unlike(phi, mse, back=back), whole.unlike(phi.materialise(shape), mse, back=back))
 
 
 def test_a_step_is_as_long_across_thick_slices_as_within_them():

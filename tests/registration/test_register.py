@@ -62,7 +62,7 @@ def test_points_come_back_within_the_error_that_is_stated(found: Registration):
 
 
 def test_of_large_grids_every_second_voxel_is_kept_and_hardly_anything_lost(found: Registration, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gradicon.registration.register._KEPT_WHOLE", 0)
+    monkeypatch.setattr("gradicon.registration.fields._KEPT_WHOLE", 0)
     kept = register(sample_image("fixed"), sample_image("moving"), QUICK)
     assert kept.phi.u.shape[2:] == kept.inverse_phi.u.shape[2:] == tuple((n + 1) // 2 for n in found.phi.u.shape[2:])
     p = space_of(sample_image("fixed")).to_mm(np.random.default_rng(0).uniform(0.05, 0.95, (500, 3)))

@@ -23,19 +23,22 @@ Similarity = Callable[..., Tensor]
 _EPSILON = 1e-5  # the reference's floor of a local variance, for intensities in [0,1]
 
 
-def lncc(warped: Image, fixed: Image, *, sigma: float | Sequence[float] = 5, mask: Mask = None) -> Scalar:
+def lncc(warped: Image, fixed: Image, *, sigma: float | Sequence[float] = 5, every: int = 1, mask: Mask = None) -> Scalar:
     """1 - mean of the local normalised cross-correlation, in Gaussian windows of `sigma` voxels, cut at 2 sigma (the paper's).
 
-    `sigma` may differ by axis, for voxels that are not cubes.
+    `sigma` may differ by axis, for voxels that are not cubes. There is a window about every voxel, or about every so many along
+    those axes where `sigma` is at least as many: all voxels still count, at a fraction of the cost.
     """
     _check(warped, fixed, mask)
-    return 1 - _mean(_local_correlation(warped, fixed, sigma), mask)
+    correlation, strides = _local_correlation(warped, fixed, sigma, every)
+    return 1 - _mean(correlation, _pooled(mask, strides))
 
 
-def squared_lncc(warped: Image, fixed: Image, *, sigma: float | Sequence[float] = 5, mask: Mask = None) -> Scalar:
+def squared_lncc(warped: Image, fixed: Image, *, sigma: float | Sequence[float] = 5, every: int = 1, mask: Mask = None) -> Scalar:
     """1 - mean of the squared local correlation: blind to a local inversion of contrast."""
     _check(warped, fixed, mask)
-    return 1 - _mean(_local_correlation(warped, fixed, sigma) ** 2, mask)
+    correlation, strides = _local_correlation(warped, fixed, sigma, every)
+    return 1 - _mean(correlation**2, _pooled(mask, strides))
 
 
 def ncc(warped: Image, fixed: Image, *, mask: Mask = None) -> Scalar:
@@ -94,21 +97,32 @@ def penalty_weight(similarity: str) -> float:
     return PENALTY_WEIGHTS.get(similarity, 1.5)
 
 
-def _local_correlation(a: Tensor, b: Tensor, sigma: float | Sequence[float]) -> Tensor:
-    mean_a, aa, ab = _gaussian_blur(torch.cat([a, a * a, a * b], 1), sigma).chunk(3, 1)
-    mean_b, bb = _gaussian_blur(torch.cat([b, b * b], 1), sigma).chunk(2, 1)  # apart: a fixed image has no gradient
+def _local_correlation(a: Tensor, b: Tensor, sigma: float | Sequence[float], every: int) -> tuple[Tensor, list[int]]:
+    """In windows about some of the voxels, and the distance between those along each axis."""
+    widths = [sigma] * (a.ndim - 2) if isinstance(sigma, int | float) else sigma
+    strides = [every if width >= every else 1 for width in widths]
+    mean_a, aa, ab = _gaussian_blur(torch.cat([a, a * a, a * b], 1), widths, strides).chunk(3, 1)
+    mean_b, bb = _gaussian_blur(torch.cat([b, b * b], 1), widths, strides).chunk(2, 1)  # apart: a fixed image has no gradient
     variances = (F.relu(aa - mean_a**2) + _EPSILON) * (F.relu(bb - mean_b**2) + _EPSILON)
-    return (ab - mean_a * mean_b) / variances.sqrt()
+    return (ab - mean_a * mean_b) / variances.sqrt(), strides
 
 
-def _gaussian_blur(image: Tensor, sigma: float | Sequence[float]) -> Tensor:
+def _pooled(mask: Tensor | None, strides: list[int]) -> Tensor | None:
+    """What each window weighs: the mean weight of the voxels that it stands for, so that nothing is lost however thin a mask is."""
+    if mask is None or max(strides) == 1:
+        return mask
+    pool = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[len(strides)]
+    return pool(mask, strides, ceil_mode=True)
+
+
+def _gaussian_blur(image: Tensor, widths: Sequence[float], strides: Sequence[int]) -> Tensor:
     """A separable Gaussian, zero beyond the image: along each axis one product with a banded matrix, the same code for any D."""
-    widths = [sigma] * (image.ndim - 2) if isinstance(sigma, int | float) else sigma
-    for axis, width in enumerate(widths, 2):
-        band = _gaussian_band(image.shape[axis], width, image)
+    for axis, (width, stride) in reversed(list(enumerate(zip(widths, strides, strict=True), 2))):
+        band, shape = _gaussian_band(image.shape[axis], width, image)[::stride], list(image.shape)
+        shape[axis] = len(band)
         last = axis == image.ndim - 1
-        blurred = torch.matmul(image, band) if last else torch.matmul(band, image.flatten(axis + 1))
-        image = blurred.reshape(image.shape)
+        blurred = torch.matmul(image, band.mT) if last else torch.matmul(band, image.flatten(axis + 1))
+        image = blurred.reshape(shape)
     return image
 
 

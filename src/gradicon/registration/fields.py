@@ -2,6 +2,7 @@
 
 No network takes part, so a step costs a few interpolations. A field is u = u_start + B(p): p are free parameters on a grid half as
 fine as the images, and B smooths them like a cubic B-spline. From coarse to fine, each level starts where the one before ended.
+Where images are large, u itself is kept on the grid of the level before, which is as fine as p is.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,21 +10,22 @@ from dataclasses import dataclass
 from math import ceil, cos, pi, prod
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from gradicon.core.jacobian import jacobian_determinant
 from gradicon.core.objective import Objective, dissimilarity_at, gradient_inconsistency
-from gradicon.core.sampling import box_mean, shrink, unit_grid, window
+from gradicon.core.sampling import shrink, unit_grid, window
 from gradicon.core.similarity import Similarity
 from gradicon.core.transform import DisplacementField, Transform, identity
 from gradicon.registration.refine import random_points
+from gradicon.registration.splines import along_axes, linear_matrix, spline_matrices
 
 Shape = tuple[int, ...]
 
 
 _FOLD_MARGIN = 0.2
 _LEVELS, _MOST_COARSE = 3, 40_000
+_KEPT_WHOLE = 600_000  # voxels of a level beyond which its maps are on the grid of the level before
 _MANY_POINTS = 100_000  # of the penalty, beyond which there is one in a larger cell
 EMPTY, _MARGIN = 0.02, 8  # of intensities in [0,1]; voxels, about an image's content
 
@@ -82,7 +84,8 @@ def optimise_fields(
     masks: tuple[Tensor | None, Tensor | None] = (None, None),
     on_step: Callable[[int, Objective], None] | None = None,
 ) -> tuple[DisplacementField, DisplacementField]:
-    """phi_ab (moving o phi_ab ~ fixed) and phi_ba, on the last of `shapes`, from the pair of maps `start`.
+    """phi_ab (moving o phi_ab ~ fixed) and phi_ba, from the pair of maps `start`, on the last of `shapes`; if that is large, on the
+    one before.
 
     `extent` is the length of the grid along each axis, from the first to the last voxel: steps are as long along all axes, so that
     those across thick slices are a part of one.
@@ -91,11 +94,12 @@ def optimise_fields(
     still = identity(len(extent), dtype=moving.dtype, device=moving.device).materialise(shapes[0])
     added = [still, still]  # to the start: on a coarse grid, that would lose what is fine in it
     maps, done = (still, still), 0
-    for shape, steps in zip(shapes, settings.steps, strict=True):
+    for shape, before, steps in zip(shapes, [shapes[0], *shapes[:-1]], settings.steps, strict=True):
+        kept = before if prod(shape) > _KEPT_WHOLE else shape
         images = [shrink(image, shape) for image in (moving, fixed)]
         weights = [None if mask is None else shrink(mask, shape) for mask in masks]
-        starts = [phi.materialise(shape).u.detach() for phi in start]
-        bases = [first + phi.materialise(shape).u for first, phi in zip(starts, added, strict=True)]
+        starts = [phi.materialise(kept).u.detach() for phi in start]
+        bases = [first + phi.materialise(kept).u for first, phi in zip(starts, added, strict=True)]
         shortest = min(length / (n - 1) for length, n in zip(extent, shape, strict=True) if n > 1)
         unit = [shortest / length if n > 1 else 1.0 for length, n in zip(extent, shape, strict=True)]
         maps = _optimise_level(images, weights, starts, bases, unit, steps, settings, generator, done, on_step)
@@ -120,12 +124,12 @@ def _optimise_level(
     coarse = [max(ceil(n / 2), 2) for n in shape]
     voxel = bases[0].new_tensor(unit).reshape(1, -1, *[1] * len(shape))
     free = [torch.zeros(1, len(shape), *coarse, dtype=voxel.dtype, device=voxel.device, requires_grad=True) for _ in bases]
-    matrices = spline_matrices(coarse, shape, like=voxel)
+    matrices = spline_matrices(coarse, bases[0].shape[2:], like=voxel)
     optimizer = torch.optim.Adam(free, lr=settings.learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.51 + 0.49 * cos(pi * step / steps))
 
     def fields() -> tuple[DisplacementField, DisplacementField]:
-        ab, ba = (DisplacementField(base + splined(p, matrices) * voxel) for base, p in zip(bases, free, strict=True))
+        ab, ba = (DisplacementField(base + along_axes(p, matrices) * voxel) for base, p in zip(bases, free, strict=True))
         return ab, ba
 
     level, cell = _Level.of(images, masks, starts), settings.cell + (prod(shape) > _MANY_POINTS * settings.cell ** len(shape))
@@ -143,7 +147,10 @@ def _optimise_level(
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """The images of a resolution, (moving, fixed), and the block of their voxels outside of which both are empty."""
+    """The images of a resolution, (moving, fixed), and the block of their voxels outside of which both are empty.
+
+    `finer` are the matrices that read maps in the block, if they are on a coarser grid than the images.
+    """
 
     images: list[Tensor]
     masks: list[Tensor | None]
@@ -151,11 +158,15 @@ class _Level:
     shape: list[int]
     grid: Tensor
     origins: list[Tensor]
+    finer: list[Tensor] | None
 
     @classmethod
     def of(cls, images: list[Tensor], masks: list[Tensor | None], origins: list[Tensor]) -> "_Level":
-        start, shape = filled_block(images)
-        return cls(images, masks, start, shape, window(unit_grid(images[0].shape[2:], like=images[0]), start, shape), origins)
+        (start, shape), whole, kept = filled_block(images), images[0].shape[2:], origins[0].shape[2:]
+        grid = window(unit_grid(whole, like=images[0]), start, shape)
+        rows = [slice(first, first + n) for first, n in zip(start, shape, strict=True)]
+        finer = [linear_matrix(few, n, images[0])[place] for few, n, place in zip(kept, whole, rows, strict=True)]
+        return cls(images, masks, start, shape, grid, origins, None if kept == whole else finer)
 
     @property
     def share(self) -> float:
@@ -165,7 +176,7 @@ class _Level:
     def unlike(self, phi: DisplacementField, similarity: Similarity, *, back: bool = False) -> Tensor:
         """How unlike moving o phi and fixed are in the block, or, on the way back, fixed o phi and moving."""
         (moving, fixed), (moving_mask, fixed_mask) = self.images[:: -1 if back else 1], self.masks[:: -1 if back else 1]
-        x = self.grid + window(phi.u, self.start, self.shape)
+        x = self.grid + (window(phi.u, self.start, self.shape) if self.finer is None else along_axes(phi.u, self.finer))
         fixed_mask = None if fixed_mask is None else window(fixed_mask, self.start, self.shape)
         return dissimilarity_at(x, moving, window(fixed, self.start, self.shape), moving_mask, fixed_mask, similarity)
 
@@ -209,21 +220,3 @@ def fold_barrier(phi: DisplacementField, shape: Sequence[int], margin: float = _
     here, *behind = phi.on_grid(shape).movedim(1, -1)[(items.expand(len(shape) + 1, -1), *neighbours.unbind(-1))]
     columns = [(here - there) * (n - 1) for there, n in zip(behind, shape, strict=True)]
     return (margin - torch.linalg.det(torch.stack(columns, -1))).sum() / determinant.numel()
-
-
-def spline_matrices(coarse: Sequence[int], shape: Sequence[int], like: Tensor) -> list[Tensor]:
-    """B, a matrix (n, coarse n) for each axis: a cubic B-spline's smoothing, a box of 3 three times, then reading linearly."""
-    matrices: list[Tensor] = []
-    for few, many in zip(coarse, shape, strict=True):
-        p = torch.eye(few, dtype=like.dtype, device=like.device)[None]
-        for _ in range(3):
-            p = box_mean(p, 0, 1)
-        matrices.append(F.interpolate(p, many, mode="linear", align_corners=True)[0].mT.contiguous())
-    return matrices
-
-
-def splined(p: Tensor, matrices: Sequence[Tensor]) -> Tensor:
-    """B(p), axis by axis."""
-    for axis, matrix in enumerate(matrices):
-        p = (matrix @ p.movedim(axis + 2, -2)).movedim(-2, axis + 2)
-    return p

@@ -28,9 +28,9 @@ OnStep = Callable[[int, int, Objective], None]
 """Called after every step of optimisation with its number, how many there will be, and its objective."""
 
 _WINDOW = 3.0  # LNCC's sigma where fields start from nothing, in voxels of the finest axis of the working grid
+_EVERY = 2  # voxels from one of its windows to the next while fields are optimised
 _TRAINED_WINDOW = 5.0  # and from a model's answer: in voxels of every axis of its grid, as in the paper's training
 _MANY_VOXELS = 600_000  # of a resolution from which on there are fewer steps: what is left to do there is small, and dear
-_KEPT_WHOLE = 600_000  # voxels of a working grid beyond which maps are kept at every second voxel
 _PATCH = 1  # voxels: MIND's patches and their distance; finer than in the reference, which does better on small structures
 _BARRIER, _MIND_BARRIER = 15.0, 1.5  # MIND's numbers are a tenth of LNCC's
 _RATE, _TRAINED_RATE = 0.8, 0.4  # Adam's, in voxels
@@ -161,7 +161,7 @@ def _fields(
     trained, space = _on_model_grid(pair), pair.space
     steps = tuple(ceil(options.refine * min(1.0, sqrt(_MANY_VOXELS / prod(shape)))) for shape in shapes)
     settings = FieldSettings(
-        similarity,
+        partial(similarity, every=_EVERY) if options.similarity in ("lncc", "squared_lncc") else similarity,
         steps,
         options.penalty_weight,
         learning_rate=_TRAINED_RATE if trained else _RATE,
@@ -173,11 +173,7 @@ def _fields(
     lengths = [1.0] * len(space.shape) if trained else space.spacing_mm
     extent = [max(n - 1, 1) * length for n, length in zip(space.shape, lengths, strict=True)]
     masks, report = (pair.moving_weight, pair.fixed_weight), _counted(on_step, sum(steps))
-    maps = optimise_fields(pair.moving, pair.fixed, start, shapes, settings, extent=extent, masks=masks, on_step=report)
-    if len(shapes) == 1 or prod(space.shape) <= _KEPT_WHOLE:
-        return maps
-    kept = shapes[-2]
-    return maps[0].materialise(kept), maps[1].materialise(kept)
+    return optimise_fields(pair.moving, pair.fixed, start, shapes, settings, extent=extent, masks=masks, on_step=report)
 
 
 def _on_model_grid(pair: Prepared) -> bool:
