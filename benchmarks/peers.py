@@ -19,11 +19,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from math import ceil
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
 import SimpleITK as sitk
 from peer_methods import METHODS
 
@@ -161,31 +161,44 @@ def _measure(rows: Sequence[Record]) -> tuple[str, str]:
 
 
 def draw(result: Mapping[str, Any], path: Path) -> None:
-    """Accuracy against seconds, one panel for each set that has a measure."""
+    """Accuracy against seconds, one panel for each set that has a measure: good and fast is at the top left."""
     from matplotlib.figure import Figure
 
     sets = [name for name in dict.fromkeys(row["set"] for row in result["summary"]) if _measure_of(result, name)[0]]
-    figure = Figure(figsize=(4.2 * len(sets), 4), layout="constrained")
-    for axes, name in zip(np.atleast_1d(figure.subplots(1, len(sets))), sets, strict=True):
+    columns = min(len(sets), 2)
+    rows = ceil(len(sets) / columns)
+    figure = Figure(figsize=(4.6 * columns, 3.6 * rows + 0.8), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, name in zip(panels, sets, strict=False):
         measure, title = _measure_of(result, name)
-        for k, method in enumerate(TITLES):
-            own = [row for row in result["summary"] if (row["set"], row["method"]) == (name, method) and measure in row]
-            for row in own:
-                ours = method.startswith("gradicon")
-                axes.plot(
-                    row["seconds"]["mean"],
-                    row[measure]["mean"],
-                    "*" if ours else "o",
-                    ms=13 if ours else 8,
-                    color=f"C{k}",
-                    label=TITLES[method],
-                )
+        for method, mark, colour in _MARKS:
+            for row in result["summary"]:
+                if (row["set"], row["method"]) == (name, method) and measure in row:
+                    size, label = 13 if mark == "*" else 8, TITLES[method]
+                    axes.plot(row["seconds"]["mean"], row[measure]["mean"], mark, ms=size, color=colour, label=label)
         axes.set(title=name, xlabel="seconds per pair", ylabel=title, xscale="log")
         if measure != "mean_dice":
             axes.invert_yaxis()
         axes.grid(alpha=0.25)
-    figure.axes[-1].legend(fontsize=7)
+    for axes in panels[len(sets) :]:
+        axes.remove()
+    handles = {
+        label: handle for axes in panels[: len(sets)] for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 3), fontsize=8)
     figure.savefig(path, dpi=130)
+
+
+_MARKS = (
+    ("ants", "o", "tab:blue"),
+    ("greedy", "s", "tab:green"),
+    ("demons", "^", "tab:olive"),
+    ("elastix", "D", "tab:brown"),
+    ("convexadam", "v", "tab:purple"),
+    ("gradicon", "*", "tab:red"),
+    ("gradicon-alone", "*", "tab:orange"),
+    ("gradicon-scratch", "*", "tab:gray"),
+)
 
 
 def _measure_of(result: Mapping[str, Any], name: str) -> tuple[str, str]:
