@@ -35,6 +35,7 @@ _PATCH = 1  # voxels: MIND's patches and their distance; finer than in the refer
 _BARRIER, _MIND_BARRIER = 15.0, 1.5  # MIND's numbers are a tenth of LNCC's
 _RATE, _TRAINED_RATE = 0.8, 0.4  # Adam's, in voxels
 _ANCHOR, _UNLIKE, _NEAR = 0.05, 0.15, 2.0  # how a model's answer is held; the dissimilarity from which on it is not; LNCC's sigma
+_LEAST_ANCHOR = 0.02  # how it is held where the model saw all the detail there is
 _CELL, _TRAINED_CELL = 3, 2  # voxels along each axis to a point of the penalty; the paper's is 2
 
 
@@ -119,7 +120,7 @@ def _maps(pair: Prepared, similarity: Similarity, options: Options, on_step: OnS
         return found, f"the model {pair.model.stem} made the images less alike: the fields were optimised from scratch instead"
     shapes, anchor = [shape], 0.0
     if pair.seen is not None:
-        shapes, anchor = pyramid(shape, pair.space.spacing_mm), _held(maps[0], moving, fixed)
+        shapes, anchor = pyramid(shape, pair.space.spacing_mm), _held(maps[0], moving, fixed, shape)
     refined = _fields(pair, maps, shapes, similarity, options, on_step, anchor=anchor)
     return refined, f"the answer of the model {pair.model.stem}, refined"
 
@@ -136,15 +137,18 @@ def _makes_it_worse(phi: DisplacementField, moving: Tensor, fixed: Tensor) -> bo
         return bool(lncc(warp(moving, phi), fixed) > lncc(moving, fixed))
 
 
-def _held(phi: DisplacementField, moving: Tensor, fixed: Tensor) -> float:
-    """How strongly refinement is pulled back to a network's answer: the more alike that makes the images, the more.
+def _held(phi: DisplacementField, moving: Tensor, fixed: Tensor, shape: tuple[int, ...]) -> float:
+    """How strongly refinement on a grid of `shape` is pulled back to a network's answer: the more alike it makes images, the more.
 
-    Where images are nearly alike, a measure of likeness has little to say, and a network that was trained with labels knows better.
+    Where they are nearly alike, a measure of likeness has little to say, and a network that was trained with labels knows better.
+    Where the network's own grid is as fine as theirs, it has seen all their detail, and the least is a gentle pull.
     """
     with torch.no_grad():
         warped = warp(moving, phi)
         filled = ((warped > EMPTY) | (fixed > EMPTY)).float()
-        return _ANCHOR * max(0.0, 1 - float(lncc(warped, fixed, sigma=_NEAR, mask=filled)) / _UNLIKE)
+        unlike = float(lncc(warped, fixed, sigma=_NEAR, mask=filled))
+    saw_all = all(n <= seen for n, seen in zip(shape, fixed.shape[2:], strict=True))
+    return max(_ANCHOR * (1 - unlike / _UNLIKE), _LEAST_ANCHOR if saw_all else 0.0)
 
 
 def _fields(
