@@ -122,4 +122,4 @@ def test_the_models_in_the_box_are_listed_with_their_terms_and_have_cards():
     told = gradicon("models", "default").stdout
     for part in ("sha256 ", "data:", "scores", "not good at", "minutes on"):
         assert part in told
-    assert_one_line_error(gradicon("models", "other"), "other: no model of this name in the box, which has default")
+    assert_one_line_error(gradicon("models", "other"), "other: no model of this name in the box, which has default, research")

@@ -183,7 +183,7 @@ def test_other_bad_input_gets_one_line(tmp_path: Path):
     assert_one_line_error(attempt("--similarity", "ssd"), "unknown similarity 'ssd'")
     assert_one_line_error(
         attempt("--model", "none.safetensors"),
-        "none.safetensors: no such checkpoint file, and no model in the box, which has default",
+        "none.safetensors: no such checkpoint file, and no model in the box, which has default, research",
     )
     assert not (tmp_path / "out").exists()
     (tmp_path / "out").mkdir()

