@@ -27,7 +27,7 @@ def lncc(warped: Image, fixed: Image, *, sigma: float | Sequence[float] = 5, eve
     """1 - mean of the local normalised cross-correlation, in Gaussian windows of `sigma` voxels, cut at 2 sigma (the paper's).
 
     `sigma` may differ by axis, for voxels that are not cubes. There is a window about every voxel, or about every so many along
-    those axes where `sigma` is at least as many: all voxels still count, at a fraction of the cost.
+    those axes where `sigma` is not much less: all voxels still count, at a fraction of the cost.
     """
     _check(warped, fixed, mask)
     correlation, strides = _local_correlation(warped, fixed, sigma, every)
@@ -100,7 +100,7 @@ def penalty_weight(similarity: str) -> float:
 def _local_correlation(a: Tensor, b: Tensor, sigma: float | Sequence[float], every: int) -> tuple[Tensor, list[int]]:
     """In windows about some of the voxels, and the distance between those along each axis."""
     widths = [sigma] * (a.ndim - 2) if isinstance(sigma, int | float) else sigma
-    strides = [every if width >= every else 1 for width in widths]
+    strides = [every if width >= 0.75 * every else 1 for width in widths]
     mean_a, aa, ab = _gaussian_blur(torch.cat([a, a * a, a * b], 1), widths, strides).chunk(3, 1)
     mean_b, bb = _gaussian_blur(torch.cat([b, b * b], 1), widths, strides).chunk(2, 1)  # apart: a fixed image has no gradient
     variances = (F.relu(aa - mean_a**2) + _EPSILON) * (F.relu(bb - mean_b**2) + _EPSILON)
