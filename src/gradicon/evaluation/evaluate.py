@@ -68,20 +68,19 @@ def evaluate(
 def judge(found: Registration, carried: Carried) -> Record:
     """Every measure of one registration that applies to it."""
     shape = found.pair.space.shape
-    return judge_transform(found.transform, carried) | {
-        "dissimilarity": found.similarity[1],
-        "dissimilarity_before": found.similarity[0],
-        "folds_percent": fold_percentage(found.phi, shape).item(),
-        "sd_log_jacobian": sd_log_jacobian(found.phi, shape).item(),
-        "inverse_consistency_mm": found.inverse_error.mean_mm,
-        "seconds": round(found.seconds, 3),
-    }
-
-
-def judge_transform(transform: ItkTransform, carried: Carried) -> Record:
-    """What labels and landmarks say of any transform of points of fixed to points of moving, whoever found it."""
-    still = identity_transform(transform.GetDimension())
-    return _judge_labels(carried, still, transform) | _judge_landmarks(carried, still, transform)
+    still = identity_transform(found.transform.GetDimension())
+    return (
+        _judge_labels(carried, still, found.transform)
+        | _judge_landmarks(carried, still, found.transform)
+        | {
+            "dissimilarity": found.similarity[1],
+            "dissimilarity_before": found.similarity[0],
+            "folds_percent": fold_percentage(found.phi, shape).item(),
+            "sd_log_jacobian": sd_log_jacobian(found.phi, shape).item(),
+            "inverse_consistency_mm": found.inverse_error.mean_mm,
+            "seconds": round(found.seconds, 3),
+        }
+    )
 
 
 def _finite(record: Record) -> Record:
