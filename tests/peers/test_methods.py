@@ -14,7 +14,7 @@ from peers import register
 pytestmark = pytest.mark.peers
 
 
-@pytest.mark.parametrize("method", ["ants", "greedy", "demons", "elastix", "convexadam", "gradicon", "gradicon-alone"])
+@pytest.mark.parametrize("method", ["ants", "greedy", "demons", "elastix", "convexadam", "niftyreg", "gradicon", "gradicon-alone"])
 def test_a_method_improves_dice(tmp_path: Path, method: str):
     names = [SAMPLE / f"{name}.nii.gz" for name in ("fixed", "moving", "fixed_labels", "moving_labels")]
     (tmp_path / "pairs.csv").write_text(f"fixed,moving,fixed_labels,moving_labels\n{','.join(map(str, names))}\n")
