@@ -162,6 +162,7 @@ def _measure(rows: Sequence[Record]) -> tuple[str, str]:
 def draw(result: Mapping[str, Any], path: Path) -> None:
     """Accuracy against seconds, one panel for each set that has a measure: good and fast is at the top left."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     sets = [name for name in dict.fromkeys(row["set"] for row in result["summary"]) if _measure_of(result, name)[0]]
     columns = min(len(sets), 2)
@@ -176,6 +177,9 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
                     size, label = 13 if mark == "*" else 8, TITLES[method]
                     axes.plot(row["seconds"]["mean"], row[measure]["mean"], mark, ms=size, color=colour, label=label)
         axes.set(title=name, xlabel="seconds per pair", ylabel=title, xscale="log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
         if measure != "mean_dice":
             axes.invert_yaxis()
         axes.grid(alpha=0.25)
@@ -184,7 +188,7 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     handles = {
         label: handle for axes in panels[: len(sets)] for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 3), fontsize=8)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns + 1, fontsize=8 if columns > 1 else 7)
     figure.savefig(path, dpi=130)
 
 
