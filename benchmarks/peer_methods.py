@@ -3,7 +3,8 @@
     python benchmarks/peer_methods.py METHOD fixed.nii.gz moving.nii.gz transform.h5
 
 writes the transform of points of fixed to points of moving as ITK reads it, and prints seconds and peak memory as JSON. Seconds
-are of reading the images and registering them; importing a program and writing its answer do not count.
+are of reading the images and registering them; importing a program and writing its answer do not count. Memory is never less than
+what the process that started this one had used.
 """
 
 import json

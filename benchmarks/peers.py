@@ -133,7 +133,7 @@ def table(result: Mapping[str, Any]) -> str:
         lines += [
             f"### {name}",
             "",
-            f"| method | pairs | failed | {title} | folds % | seconds | GB |",
+            f"| method | pairs | failed | {title} | folds % | seconds | GB, at most |",
             "|---|---|---|---|---|---|---|",
         ]
         before = next((row[f"{measure}_before"] for row in rows if f"{measure}_before" in row), None) if measure else None
