@@ -1,4 +1,6 @@
 import math
+from itertools import product
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import jacrev, vmap
 
-from gradicon.core.jacobian import fold_percentage, jacobian_determinant, magnitude, sd_log_jacobian
+from gradicon.core.jacobian import Side, fold_percentage, jacobian_determinant, magnitude, sd_log_jacobian
 from gradicon.core.sampling import unit_grid
 from gradicon.core.transform import Affine, DisplacementField, identity
 from maps import Wave, smooth_field
@@ -48,6 +50,21 @@ def test_it_agrees_with_itk(shape: tuple[int, ...]):
     oracle = sitk.GetArrayFromImage(sitk.DisplacementFieldJacobianDeterminant(field))
     inner = (slice(1, -1),) * len(shape)
     np.testing.assert_allclose(jacobian_determinant(phi, shape, difference="central")[0].numpy(), oracle[inner], rtol=1e-5)
+
+
+@pytest.mark.parametrize("sides", list(product(get_args(Side), repeat=3)), ids="-".join)
+def test_a_difference_for_each_axis_is_the_interpolated_map_on_that_side_of_a_voxel(sides: tuple[Side, ...]):
+    """Against autograd, a hair's breadth from the voxel (2, 3, 2) towards those sides."""
+    shape = (5, 6, 7)
+    phi = DisplacementField(torch.randn(1, 3, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 0.1)
+    start = torch.tensor([0 if side == "forward" else 1 for side in sides])
+    toward = torch.tensor([1.0 if side == "forward" else -1.0 for side in sides], dtype=torch.float64)
+    cells = torch.tensor(shape, dtype=torch.float64) - 1
+    beside = (torch.tensor([2.0, 3.0, 2.0], dtype=torch.float64) + 1e-9 * toward) / cells
+    matrix = torch.autograd.functional.jacobian(lambda x: phi(x[None, :, None])[0, :, 0], beside)
+    found = jacobian_determinant(phi, shape, difference=sides)[0]
+    assert found.shape == tuple(n - 1 for n in shape)
+    torch.testing.assert_close(found[tuple(torch.tensor([2, 3, 2]) - start)], torch.linalg.det(matrix), rtol=1e-6, atol=1e-6)
 
 
 def test_a_fold_is_found_where_it_is():

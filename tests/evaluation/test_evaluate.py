@@ -2,23 +2,27 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import SimpleITK as sitk
+import torch
 from scipy import stats
 
+from gradicon.core.transform import DisplacementField
 from gradicon.evaluation.compare import compare
 from gradicon.evaluation.evaluate import check_pairs, evaluate, judge
 from gradicon.evaluation.table import summarise, write_table
 from gradicon.physical.landmarks import Landmarks, write_landmarks
+from gradicon.physical.transforms import to_itk
 from gradicon.registration.batch import read_pairs
 from gradicon.registration.options import Options
 from gradicon.registration.register import Registration, register
 from gradicon.registration.scores import Carried, Extras, read_extras
-from registration.pairs import SAMPLE
+from registration.pairs import SAMPLE, sample_image
 from test_cli import assert_one_line_error, gradicon
 
 FIXED, MOVING = SAMPLE / "fixed.nii.gz", SAMPLE / "moving.nii.gz"
@@ -102,9 +106,22 @@ def test_jacobian_measures_against_simpleitk(judged: tuple[Registration, Carried
     field.SetSpacing(space.spacing_mm[::-1])
     columns = space.index_to_mm[:-1, :-1][:, ::-1] / np.array(space.spacing_mm[::-1])
     field.SetDirection(columns.ravel().tolist())
-    determinant = sitk.GetArrayFromImage(sitk.DisplacementFieldJacobianDeterminant(field))[1:-1, 1:-1, 1:-1]
+    determinant = sitk.GetArrayFromImage(sitk.DisplacementFieldJacobianDeterminant(field))
+    assert record["itk_folds_percent"] == 100 * (determinant <= 0).mean() == 0
+    determinant = determinant[1:-1, 1:-1, 1:-1]
     assert record["sd_log_jacobian"] == pytest.approx(np.log(determinant).std(ddof=1), rel=0.1)
     assert record["folds_percent"] == 100 * (determinant <= 0).mean() == 0
+
+
+def test_folds_are_counted_as_itk_finds_them_to_the_outermost_voxel():
+    """A line of voxels in the first slice, drawn over its neighbour: those beside it fold, by central differences."""
+    fixed, moving = sample_image("fixed"), sample_image("moving")
+    found = register(fixed, moving, Options(model="none", refine=1, init="none"))
+    u = torch.zeros_like(found.phi.u)
+    u[0, 2, 0, :, 3] = 4 / (u.shape[4] - 1)
+    crooked = replace(found, transform=to_itk(DisplacementField(u), found.pair.space, found.pair.space))
+    record = judge(crooked, read_extras(Extras(), fixed, moving))
+    assert record["itk_folds_percent"] == pytest.approx(100 * u.shape[3] / u[0, 0].numel())
 
 
 def test_inverse_consistency_against_simpleitk(judged: tuple[Registration, Carried, dict[str, Any]]):
@@ -130,6 +147,7 @@ def test_the_command_counts_failures_and_goes_on(tmp_path: Path):
         "mean_dice",
         "mean_hd95_mm",
         "folds_percent",
+        "itk_folds_percent",
         "sd_log_jacobian",
         "inverse_consistency_mm",
         "seconds",

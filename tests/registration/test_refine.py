@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gradicon.core.jacobian import jacobian_determinant
+from gradicon.core.jacobian import Side, jacobian_determinant
 from gradicon.core.network import warp
 from gradicon.core.objective import Objective
 from gradicon.core.similarity import mse
@@ -68,14 +68,19 @@ def test_the_papers_number_of_points():
     assert 0.95 < x.max() <= 1
 
 
-@pytest.mark.parametrize("shape", [(9, 10, 11), (14, 12)])
-def test_the_barrier_is_felt_below_the_margin_only_and_as_if_all_voxels_were_differentiated(shape: tuple[int, ...]):
+@pytest.mark.parametrize(
+    ("shape", "sides"),
+    [((9, 10, 11), ["backward"] * 3), ((9, 10, 11), ["forward", "backward", "forward"]), ((14, 12), ["backward", "forward"])],
+)
+def test_the_barrier_is_felt_below_the_margin_only_and_as_if_all_voxels_were_differentiated(
+    shape: tuple[int, ...], sides: list[Side]
+):
     u = (torch.randn(2, len(shape), *shape, generator=torch.Generator().manual_seed(0)) * 0.05).requires_grad_()
-    everywhere = torch.relu(0.2 - jacobian_determinant(DisplacementField(u), shape)).mean()
-    barrier = fold_barrier(DisplacementField(u), shape, 0.2)
+    everywhere = torch.relu(0.2 - jacobian_determinant(DisplacementField(u), shape, difference=sides)).mean()
+    barrier = fold_barrier(DisplacementField(u), shape, sides, 0.2)
     torch.testing.assert_close(barrier, everywhere)
     torch.testing.assert_close(torch.autograd.grad(barrier, u)[0], torch.autograd.grad(everywhere, u)[0])
     still = torch.zeros(1, len(shape), *shape, requires_grad=True)
-    untouched = fold_barrier(DisplacementField(still), shape, 0.2)
+    untouched = fold_barrier(DisplacementField(still), shape, sides, 0.2)
     assert untouched == 0
     assert not torch.autograd.grad(untouched, still)[0].any()

@@ -1,14 +1,16 @@
+from itertools import product
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 import SimpleITK as sitk
 import torch
 
-from gradicon.core.jacobian import fold_percentage, sd_log_jacobian
+from gradicon.core.jacobian import Side, fold_percentage, sd_log_jacobian
 from gradicon.models import ModelConfig, build, save
 from gradicon.physical.images import from_sitk, space_of
-from gradicon.physical.transforms import transform_points
+from gradicon.physical.transforms import jacobian_image, transform_points
 from gradicon.registration.options import Options
 from gradicon.registration.register import Registration, register
 from registration.pairs import error_of, rotated_world, sample_image, synthetic_pair
@@ -22,6 +24,17 @@ def found() -> Registration:
     return register(sample_image("fixed"), sample_image("moving"), QUICK)
 
 
+def _most_folds(found: Registration) -> float:
+    """In per cent, from whichever side of a voxel they are looked for."""
+    shape = found.pair.space.shape
+    return max(fold_percentage(found.phi, shape, difference=each).item() for each in product(get_args(Side), repeat=len(shape)))
+
+
+def _itk_folds(found: Registration) -> float:
+    """In per cent, to the outermost voxel, where ITK takes half the derivative across the border."""
+    return float(100 * (sitk.GetArrayFromImage(jacobian_image(found.transform, found.warped)) <= 0).mean())
+
+
 def test_registration_makes_the_images_alike_without_folds(found: Registration):
     assert found.similarity[1] < 0.75 * found.similarity[0]
     assert fold_percentage(found.phi, found.pair.space.shape).item() == 0
@@ -32,8 +45,9 @@ def test_registration_makes_the_images_alike_without_folds(found: Registration):
 def test_little_weight_on_the_penalty_makes_no_folds_and_the_inverse_is_one_all_the_same(found: Registration, options: Options):
     loose = register(sample_image("fixed"), sample_image("moving"), options)
     assert sd_log_jacobian(loose.phi, loose.pair.space.shape) > 1.3 * sd_log_jacobian(found.phi, found.pair.space.shape)
-    assert fold_percentage(loose.phi, loose.pair.space.shape).item() == 0
-    assert loose.inverse_error.mean_mm < 0.1
+    assert _most_folds(loose) == 0
+    assert _itk_folds(loose) < 0.01
+    assert loose.inverse_error.mean_mm < 0.12
 
 
 def test_itk_resamples_moving_into_the_warped_image(found: Registration, tmp_path: Path):
@@ -107,7 +121,8 @@ def test_thick_slices_odd_sizes_and_2d(shape: tuple[int, ...], spacing: tuple[fl
     fixed, moving = synthetic_pair(shape, spacing)
     found = register(fixed, moving, Options(model="none", refine=20))
     assert error_of(found.warped, fixed) < 0.5 * error_of(moving, fixed)
-    assert fold_percentage(found.phi, found.pair.space.shape).item() < 0.01
+    assert _most_folds(found) == 0
+    assert _itk_folds(found) < 0.01
 
 
 def test_fields_of_view_that_differ():

@@ -11,22 +11,29 @@ from torch import Tensor
 from gradicon.core.sampling import window
 from gradicon.core.transform import Transform
 
-Difference = Literal["backward", "forward", "central"]
+Side = Literal["backward", "forward"]
+Difference = Side | Literal["central"]
 _STENCILS: dict[str, tuple[int, int]] = {"backward": (0, -1), "forward": (1, 0), "central": (1, -1)}  # voxels ahead and behind
 
 
-def jacobian_determinant(phi: Transform, shape: Sequence[int], *, difference: Difference = "backward") -> Float[Tensor, " b *s"]:
+def jacobian_determinant(
+    phi: Transform, shape: Sequence[int], *, difference: Difference | Sequence[Difference] = "backward"
+) -> Float[Tensor, " b *s"]:
     """det grad phi, by finite differences between the voxels of a grid, in unit-cube coordinates: 1 for the identity.
 
     `backward` is how the reference counts folds in 3-D (`forward` in 2-D); both have one voxel less along each axis, and
-    `central`, as ITK computes it, two less.
+    `central`, as ITK computes it, two less. There may be one for each axis: a linearly interpolated map has, about a voxel, the
+    determinants by the choices of backward and forward.
     """
+    differences = [difference] * len(shape) if isinstance(difference, str) else list(difference)
     there = phi.on_grid(shape)
-    columns = [_difference(there, axis, difference) for axis in range(len(shape))]
+    columns = [_difference(there, axis, differences) for axis in range(len(shape))]
     return _determinant([list(column.unbind(1)) for column in columns]) * prod(n - 1 for n in shape)
 
 
-def fold_percentage(phi: Transform, shape: Sequence[int], *, difference: Difference = "backward") -> Float[Tensor, " b"]:
+def fold_percentage(
+    phi: Transform, shape: Sequence[int], *, difference: Difference | Sequence[Difference] = "backward"
+) -> Float[Tensor, " b"]:
     """%|J|: the percentage of voxels where det grad phi <= 0, per pair."""
     return 100 * (jacobian_determinant(phi, shape, difference=difference) <= 0).flatten(1).double().mean(1)
 
@@ -42,18 +49,20 @@ def magnitude(phi: Transform, shape: Sequence[int]) -> Float[Tensor, " b"]:
     return (phi.materialise(shape).u ** 2).flatten(1).mean(1)
 
 
-def _difference(x: Tensor, axis: int, difference: Difference) -> Tensor:
+def _difference(x: Tensor, axis: int, differences: Sequence[str]) -> Tensor:
     """The change of x along one axis, on the voxels where the differences along all axes exist."""
-    if difference not in _STENCILS:
-        raise ValueError(f"difference must be one of {', '.join(_STENCILS)}, got {difference!r}")
+    for name in differences:
+        if name not in _STENCILS:
+            raise ValueError(f"difference must be one of {', '.join(_STENCILS)}, got {name!r}")
     if min(x.shape[2:]) < 3:
         raise ValueError(f"a Jacobian needs at least 3 voxels along each axis, got {tuple(x.shape[2:])}")
-    ahead, behind = _STENCILS[difference]
-    shape = [n - (ahead - behind) for n in x.shape[2:]]
+    stencils = [_STENCILS[name] for name in differences]
+    shape = [n - (ahead - behind) for n, (ahead, behind) in zip(x.shape[2:], stencils, strict=True)]
 
     def shifted(by: int) -> Tensor:
-        return window(x, [by * (i == axis) - behind for i in range(len(shape))], shape)
+        return window(x, [by * (i == axis) - behind for i, (_, behind) in enumerate(stencils)], shape)
 
+    ahead, behind = stencils[axis]
     change = shifted(ahead) - shifted(behind)
     return change if ahead - behind == 1 else change / (ahead - behind)
 

@@ -31,6 +31,7 @@ MEASURES = (
     Measure("mean_landmark_error_mm", "landmark error [mm]", ".2f"),
     Measure("dissimilarity", "dissimilarity"),
     Measure("folds_percent", "folds [%]", ".4f"),
+    Measure("itk_folds_percent", "folds by ITK [%]", ".4f"),
     Measure("sd_log_jacobian", "SD log Jacobian"),
     Measure("inverse_consistency_mm", "inverse consistency [mm]"),
     Measure("seconds", "seconds", ".1f"),

@@ -12,18 +12,19 @@ from math import ceil, cos, pi, prod
 import torch
 from torch import Tensor
 
-from gradicon.core.jacobian import jacobian_determinant
+from gradicon.core.jacobian import Side, jacobian_determinant
 from gradicon.core.objective import Objective, dissimilarity_at, gradient_inconsistency
 from gradicon.core.sampling import shrink, unit_grid, window
 from gradicon.core.similarity import Similarity
 from gradicon.core.transform import DisplacementField, Transform, identity
+from gradicon.registration.folds import without_folds
 from gradicon.registration.refine import random_points
 from gradicon.registration.smoothing import along_axes, linear_matrix, smoothing_matrices
 
 Shape = tuple[int, ...]
 
 
-_FOLD_MARGIN = 0.2
+_FOLD_MARGIN = 0.05
 _LEVELS, _MOST_COARSE = 3, 40_000
 _KEPT_WHOLE = 600_000  # voxels of a level beyond which its maps are on the grid of the level before
 _MANY_POINTS = 100_000  # of the penalty, beyond which there is one in a larger cell
@@ -39,7 +40,7 @@ class FieldSettings:
         steps: of each level, coarse to fine.
         weight: of the GradICON penalty, the paper's lambda.
         learning_rate: Adam's, in the shortest voxel length of the level at work; it falls along a cosine within each level.
-        seed: of the points where the penalty is measured.
+        seed: of the points where the penalty is measured, and of the sides from which the barrier looks.
         barrier: the weight of what keeps determinants away from zero.
         cell: voxels along each axis to a point of the penalty.
         anchor: the weight of the mean squared distance from the start, in hundredths of the field of view.
@@ -50,7 +51,7 @@ class FieldSettings:
     weight: float = 1.5
     learning_rate: float = 0.2
     seed: int = 0
-    barrier: float = 15.0
+    barrier: float = 30.0
     cell: int = 3
     anchor: float = 0.0
 
@@ -88,7 +89,7 @@ def optimise_fields(
     one before.
 
     `extent` is the length of the grid along each axis, from the first to the last voxel: steps are as long along all axes, so that
-    those across thick slices are a part of one.
+    those across thick slices are a part of one. What still folds in the end is smoothed.
     """
     generator = torch.Generator().manual_seed(settings.seed)
     still = identity(len(extent), dtype=moving.dtype, device=moving.device).materialise(shapes[0])
@@ -105,7 +106,8 @@ def optimise_fields(
         maps = _optimise_level(images, weights, starts, bases, unit, steps, settings, generator, done, on_step)
         added = [DisplacementField(phi.u - first) for phi, first in zip(maps, starts, strict=True)]
         done += steps
-    return maps
+    phi_ab, phi_ba = (without_folds(phi) for phi in maps)
+    return phi_ab, phi_ba
 
 
 def _optimise_level(
@@ -134,7 +136,8 @@ def _optimise_level(
 
     level, cell = _Level.of(images, masks, starts), settings.cell + (prod(shape) > _MANY_POINTS * settings.cell ** len(shape))
     for step in range(1, steps + 1):
-        result = _objective(level, *fields(), random_points(shape, generator, like=voxel, cell=cell), settings)
+        points = random_points(shape, generator, like=voxel, cell=cell)
+        result = _objective(level, *fields(), points, _sides(len(shape), generator), settings)
         optimizer.zero_grad(set_to_none=True)
         result.loss.backward()
         optimizer.step()
@@ -197,12 +200,13 @@ def _objective(
     phi_ab: DisplacementField,
     phi_ba: DisplacementField,
     x: Tensor,
+    sides: Sequence[Side],
     settings: FieldSettings,
 ) -> Objective:
     """The paper's loss, and a barrier felt only where a map is about to fold: free fields may fold between the penalty's points."""
     unlike = level.unlike(phi_ab, settings.similarity) + level.unlike(phi_ba, settings.similarity, back=True)
     penalty, shape = gradient_inconsistency(phi_ab, phi_ba, x), phi_ab.u.shape[2:]
-    barrier = fold_barrier(phi_ab, shape) + fold_barrier(phi_ba, shape)
+    barrier = fold_barrier(phi_ab, shape, sides) + fold_barrier(phi_ba, shape, sides)
     loss = level.share * unlike + settings.weight * penalty + settings.barrier * barrier
     if settings.anchor:
         pairs = zip((phi_ab, phi_ba), level.origins, strict=True)
@@ -210,13 +214,23 @@ def _objective(
     return Objective(loss, unlike, penalty, phi_ab, phi_ba)
 
 
-def fold_barrier(phi: DisplacementField, shape: Sequence[int], margin: float = _FOLD_MARGIN) -> Tensor:
-    """The mean of max(0, margin - det grad phi), by backward differences. Few voxels are below: only those are differentiated."""
+def fold_barrier(phi: DisplacementField, shape: Sequence[int], differences: Sequence[Side], margin: float = _FOLD_MARGIN) -> Tensor:
+    """The mean of max(0, margin - det grad phi), by a one-sided difference along each axis.
+
+    Few voxels are below: only those are differentiated.
+    """
     with torch.no_grad():
-        determinant = jacobian_determinant(phi, shape)
+        determinant = jacobian_determinant(phi, shape, difference=differences)
     items, *low = (determinant < margin).nonzero(as_tuple=True)
-    voxel = torch.stack(low, -1) + 1
-    neighbours = torch.stack([voxel, *(voxel - step for step in torch.eye(len(shape), dtype=torch.int64, device=voxel.device))])
-    here, *behind = phi.on_grid(shape).movedim(1, -1)[(items.expand(len(shape) + 1, -1), *neighbours.unbind(-1))]
-    columns = [(here - there) * (n - 1) for there, n in zip(behind, shape, strict=True)]
+    side = torch.tensor([1 if name == "forward" else -1 for name in differences], device=determinant.device)
+    voxel = torch.stack(low, -1) + (side < 0)
+    neighbours = torch.stack([voxel, *(voxel + step for step in torch.diag(side))])
+    here, *there = phi.on_grid(shape).movedim(1, -1)[(items.expand(len(shape) + 1, -1), *neighbours.unbind(-1))]
+    changes = zip(there, side, shape, strict=True)
+    columns = [(neighbour - here) * toward * (n - 1) for neighbour, toward, n in changes]
     return (margin - torch.linalg.det(torch.stack(columns, -1))).sum() / determinant.numel()
+
+
+def _sides(dimension: int, generator: torch.Generator) -> list[Side]:
+    """Backward or forward along each axis, by lot: a map that folds by none of them is one to one between voxels, too."""
+    return ["forward" if side else "backward" for side in torch.randint(2, (dimension,), generator=generator).tolist()]

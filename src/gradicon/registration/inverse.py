@@ -4,18 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from gradicon.core.jacobian import fold_percentage, jacobian_determinant
-from gradicon.core.sampling import box_mean, inside, unit_grid
+from gradicon.core.sampling import inside, unit_grid
 from gradicon.core.transform import DisplacementField, Transform
 from gradicon.physical.space import Space
+from gradicon.registration.folds import folded, without_folds
 
 _CLOSE = 0.01  # voxels: an inverse that is off by less is left alone
 _ITERATIONS, _PLAIN = 25, 5  # in all, and of them without derivatives
 _DAMPING, _LONGEST = 1e-3, 5.0  # of Newton's equations; of a step, in voxels
-_SMOOTHINGS = (1, 1, 1, 2, 2, 2, 4, 4, 4)  # voxels: where a solution folds, over how many it is averaged, one after the other
 
 
 @dataclass(frozen=True)
@@ -30,18 +28,14 @@ class InverseError:
 def improve_inverse(phi: Transform, inverse: DisplacementField) -> DisplacementField:
     """phi's inverse at every voxel of the grid of `inverse`, found from there; for one pair.
 
-    Between voxels the solution may fold where phi expands a voxel to many. There it is smoothed, more and more, until it has no
-    more folds than `inverse`, which is returned if that is closer in the end.
+    Between voxels the solution may fold where phi expands a voxel to many. There it is smoothed; `inverse` is returned if that has
+    fewer folds all the same, or as few and is closer.
     """
     shape = inverse.u.shape[2:]
     x = unit_grid(shape, like=inverse.u)
     found = DisplacementField(_solve(phi, x.flatten(2), (x + inverse.u).flatten(2), shape).reshape(x.shape) - x)
-    most = fold_percentage(inverse, shape)
-    for radius in _SMOOTHINGS:
-        if bool((fold_percentage(found, shape) <= most).all()):
-            return min(found, inverse, key=lambda each: float((phi(x + each.u) - x).norm()))
-        found = DisplacementField(torch.lerp(found.u, _smooth(found.u, radius), _near_folds(found, radius)))
-    return inverse
+    found = without_folds(found)
+    return min(found, inverse, key=lambda each: (float(folded(each).mean()), float((phi(x + each.u) - x).norm())))
 
 
 def _solve(phi: Transform, x: Tensor, y: Tensor, shape: Sequence[int]) -> Tensor:
@@ -80,20 +74,6 @@ def _newton_step(phi: Transform, y: Tensor, off: Tensor, voxel: Tensor) -> Tenso
     damped = gradient.mT @ gradient + _DAMPING * torch.eye(dimension).to(y)
     step = torch.linalg.solve(damped, gradient.mT @ wanted)[..., 0].mT[None]
     return step * (_LONGEST / _size(step / voxel)).clamp_max(1)
-
-
-def _near_folds(phi: DisplacementField, radius: int) -> Tensor:
-    """1 at the folds of a map and around them, falling to 0 over some voxels more."""
-    shape = phi.u.shape[2:]
-    folded = F.pad((jacobian_determinant(phi, shape) <= 0).to(phi.u)[:, None], [1, 0] * len(shape))
-    near = (_smooth(folded, radius + 1) > 0).to(phi.u)
-    return _smooth(near, radius)
-
-
-def _smooth(x: Tensor, radius: int) -> Tensor:
-    for axis in range(x.ndim - 2):
-        x = box_mean(x, axis, radius)
-    return x
 
 
 def _size(x: Tensor) -> Tensor:
