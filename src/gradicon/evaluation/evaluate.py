@@ -10,7 +10,6 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
-import SimpleITK as sitk
 
 import gradicon
 from gradicon.core.jacobian import fold_percentage, sd_log_jacobian
@@ -87,7 +86,7 @@ def judge(found: Registration, carried: Carried) -> Record:
 
 def _itk_folds_percent(found: Registration) -> float:
     """By central differences at every voxel of the fixed image, the outermost too: what anyone finds who asks ITK."""
-    return float(100 * np.mean(sitk.GetArrayFromImage(jacobian_image(found.transform, found.warped)) <= 0))
+    return float(100 * (from_sitk(jacobian_image(found.transform, found.warped)).data <= 0).double().mean())
 
 
 def _finite(record: Record) -> Record:
