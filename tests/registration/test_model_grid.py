@@ -10,7 +10,7 @@ import torch
 
 from gradicon import ModelConfig, Options, build, lncc, register
 from gradicon.models import read_header, save
-from gradicon.registration import register as job
+from gradicon.registration import answer
 from registration.pairs import rotated_world, sample_image
 
 SMALL = ModelConfig(stage=1, resolutions=1, down_channels=(4, 8), up_channels=(4, 8))
@@ -79,7 +79,7 @@ def test_a_model_that_does_not_say_works_on_the_images_own_grid(tmp_path: Path):
 def test_a_model_trained_on_images_out_of_place_is_started_like_anything_else_and_refined_at_the_images_own_resolution(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(job, "_ANCHOR", 0.0)
+    monkeypatch.setattr(answer, "_ANCHOR", 0.0)
     path, data = tmp_path / "model.safetensors", {"crop": "fit", "spacing_mm": [], "shape": [20, 24, 22]}
     save(build(SMALL), path, provenance={"data": json.dumps(data), "recipe": "[training]\naugment = true\n"})
     assert read_header(path).augmented

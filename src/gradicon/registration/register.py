@@ -7,9 +7,8 @@ from functools import partial
 from math import ceil, prod, sqrt
 
 import torch
-from torch import Tensor
 
-from gradicon.core.network import RegistrationNetwork, warp
+from gradicon.core.network import RegistrationNetwork
 from gradicon.core.objective import Objective, dissimilarity
 from gradicon.core.similarity import SIMILARITIES, Similarity, lncc, mind_ssc, squared_lncc
 from gradicon.core.transform import DisplacementField, identity
@@ -17,13 +16,13 @@ from gradicon.models.checkpoint import load
 from gradicon.physical.images import Image, as_image, from_sitk
 from gradicon.physical.space import Space
 from gradicon.physical.transforms import ItkTransform, inverse_to_itk, resample, to_itk
-from gradicon.registration.fields import EMPTY, FieldSettings, optimise_fields, pyramid
+from gradicon.registration.answer import Maps, held, makes_it_worse, settled
+from gradicon.registration.fields import FieldSettings, optimise_fields, pyramid
 from gradicon.registration.inverse import InverseError, improve_inverse, inverse_error
 from gradicon.registration.options import AUTO, Options
 from gradicon.registration.prepare import Prepared, Source, prepare
 from gradicon.registration.refine import refine
 
-Maps = tuple[DisplacementField, DisplacementField]
 OnStep = Callable[[int, int, Objective], None]
 """Called after every step of optimisation with its number, how many there will be, and its objective."""
 
@@ -34,8 +33,6 @@ _MANY_VOXELS = 600_000  # of a resolution from which on there are fewer steps: w
 _PATCH = 1  # voxels: MIND's patches and their distance; finer than in the reference, which does better on small structures
 _BARRIER, _MIND_BARRIER = 30.0, 3.0  # MIND's numbers are a tenth of LNCC's
 _RATE, _TRAINED_RATE = 0.8, 0.4  # Adam's, in voxels
-_ANCHOR, _UNLIKE, _NEAR = 0.1, 0.15, 2.0  # how a model's answer is held; the dissimilarity from which on it is not; LNCC's sigma
-_LEAST_ANCHOR = 0.02  # how it is held where the model saw all the detail there is
 _CELL, _TRAINED_CELL = 3, 2  # voxels along each axis to a point of the penalty; the paper's is 2
 
 
@@ -104,6 +101,7 @@ def _maps(pair: Prepared, similarity: Similarity, options: Options, on_step: OnS
     if pair.model is None:
         return _from_scratch(pair, similarity, options, on_step), "no model was asked: the fields were optimised from scratch"
     network: RegistrationNetwork = load(pair.model).to(pair.fixed.device)
+    answer = f"the answer of the model {pair.model.stem}"
     moving, fixed = pair.seen or (pair.moving, pair.fixed)
     if options.refine_network:
         report, weight, seed = _counted(on_step, options.refine), options.penalty_weight, options.seed
@@ -114,41 +112,20 @@ def _maps(pair: Prepared, similarity: Similarity, options: Options, on_step: OnS
         maps = network(moving, fixed).materialise(fixed.shape[2:]), network(fixed, moving).materialise(fixed.shape[2:])
     if not options.refines_fields:
         how = "on a copy of it refined for this pair" if options.refine_network else "as it is, not refined"
-        return maps, f"the answer of the model {pair.model.stem}, {how}"
-    if options.model == AUTO and _makes_it_worse(maps[0], moving, fixed):
+        return settled(maps), f"{answer}, {how}"
+    if options.model == AUTO and makes_it_worse(maps[0], moving, fixed):
         found = _from_scratch(pair, similarity, options, on_step)
         return found, f"the model {pair.model.stem} made the images less alike: the fields were optimised from scratch instead"
     shapes, anchor = [shape], 0.0
     if pair.seen is not None:
-        shapes, anchor = pyramid(shape, pair.space.spacing_mm), _held(maps[0], moving, fixed, shape)
-    refined = _fields(pair, maps, shapes, similarity, options, on_step, anchor=anchor)
-    return refined, f"the answer of the model {pair.model.stem}, refined"
+        shapes, anchor = pyramid(shape, pair.space.spacing_mm), held(maps[0], moving, fixed, shape)
+    return _fields(pair, maps, shapes, similarity, options, on_step, anchor=anchor), f"{answer}, refined"
 
 
 def _from_scratch(pair: Prepared, similarity: Similarity, options: Options, on_step: OnStep | None) -> Maps:
     shape = pair.space.shape
     still = identity(len(shape), device=pair.fixed.device).materialise(shape)
     return _fields(pair, (still, still), pyramid(shape, pair.space.spacing_mm), similarity, options, on_step)
-
-
-def _makes_it_worse(phi: DisplacementField, moving: Tensor, fixed: Tensor) -> bool:
-    """Whether a network's answer makes images less alike, so that nothing may be built on it."""
-    with torch.no_grad():
-        return bool(lncc(warp(moving, phi), fixed) > lncc(moving, fixed))
-
-
-def _held(phi: DisplacementField, moving: Tensor, fixed: Tensor, shape: tuple[int, ...]) -> float:
-    """How strongly refinement on a grid of `shape` is pulled back to a network's answer: the more alike it makes images, the more.
-
-    Where they are nearly alike, a measure of likeness has little to say, and a network that was trained with labels knows better.
-    Where the network's own grid is as fine as theirs, it has seen all their detail, and the least is a gentle pull.
-    """
-    with torch.no_grad():
-        warped = warp(moving, phi)
-        filled = ((warped > EMPTY) | (fixed > EMPTY)).float()
-        unlike = float(lncc(warped, fixed, sigma=_NEAR, mask=filled))
-    saw_all = all(n <= seen for n, seen in zip(shape, fixed.shape[2:], strict=True))
-    return max(_ANCHOR * (1 - unlike / _UNLIKE), _LEAST_ANCHOR if saw_all else 0.0)
 
 
 def _fields(
