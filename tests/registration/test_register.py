@@ -12,7 +12,7 @@ from gradicon.models import ModelConfig, build, save
 from gradicon.physical.images import from_sitk, space_of
 from gradicon.physical.transforms import jacobian_image, transform_points
 from gradicon.registration.options import Options
-from gradicon.registration.register import Registration, register
+from gradicon.registration.register import Registration, _steps, register
 from registration.pairs import error_of, rotated_world, sample_image, synthetic_pair
 
 QUICK = Options(model="none", refine=10)
@@ -233,3 +233,12 @@ def test_bad_pairs():
 def test_what_a_volume_holds_is_registered_as_well(found: Registration):
     volumes = from_sitk(sample_image("fixed")), from_sitk(sample_image("moving"))
     assert torch.equal(register(*volumes, QUICK).phi.u, found.phi.u)
+
+
+def test_large_scans_get_few_steps_where_voxels_are_many_and_more_where_they_are_few():
+    assert _steps(60, [(9, 13, 10), (18, 25, 20), (35, 50, 39)]) == (60, 60, 60)
+    coarsest, coarse, middle, finest = _steps(60, [(20, 25, 21), (40, 50, 42), (80, 100, 83), (160, 200, 166)])
+    assert coarsest == 360
+    assert coarsest > coarse > middle > finest == 21
+    assert _steps(60, [(160, 200, 166)]) == (finest,)
+    assert _steps(1, [(40, 50, 42), (80, 100, 83), (160, 200, 166)]) == (3, 1, 1)

@@ -1,7 +1,7 @@
 """Two images in, a trustworthy transform out: the job that everything else here is for."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, prod, sqrt
@@ -29,7 +29,7 @@ OnStep = Callable[[int, int, Objective], None]
 _WINDOW = 2.0  # LNCC's sigma where fields start from nothing, in voxels of the finest axis of the working grid
 _EVERY = 2  # voxels from one of its windows to the next while fields are optimised
 _TRAINED_WINDOW = 5.0  # and from a model's answer: in voxels of every axis of its grid, as in the paper's training
-_MANY_VOXELS = 600_000  # of a resolution from which on there are fewer steps: what is left to do there is small, and dear
+_MANY_VOXELS, _MOST = 600_000, 6.0  # of a resolution from which on there are fewer steps; how many times as many below
 _PATCH = 1  # voxels: MIND's patches and their distance; finer than in the reference, which does better on small structures
 _BARRIER, _MIND_BARRIER = 30.0, 3.0  # MIND's numbers are a tenth of LNCC's
 _RATE, _TRAINED_RATE = 0.8, 0.4  # Adam's, in voxels
@@ -140,7 +140,7 @@ def _fields(
 ) -> Maps:
     """Optimise both fields from `start`. On a model's grid a voxel is a voxel, as in its training, however long it is."""
     trained, space = _on_model_grid(pair), pair.space
-    steps = tuple(ceil(options.refine * min(1.0, sqrt(_MANY_VOXELS / prod(shape)))) for shape in shapes)
+    steps = _steps(options.refine, shapes)
     settings = FieldSettings(
         partial(similarity, every=_EVERY) if options.similarity in ("lncc", "squared_lncc") else similarity,
         steps,
@@ -155,6 +155,15 @@ def _fields(
     extent = [max(n - 1, 1) * length for n, length in zip(space.shape, lengths, strict=True)]
     masks, report = (pair.moving_weight, pair.fixed_weight), _counted(on_step, sum(steps))
     return optimise_fields(pair.moving, pair.fixed, start, shapes, settings, extent=extent, masks=masks, on_step=report)
+
+
+def _steps(refine: int, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """How many at each resolution: fewer where voxels are many, since what is left to do there is small, and dear.
+
+    Where there is such a one, the coarser ones are cheap beside it and get more: large motion is found there or nowhere.
+    """
+    most = _MOST if prod(shapes[-1]) > _MANY_VOXELS else 1.0
+    return tuple(ceil(refine * min(most, sqrt(_MANY_VOXELS / prod(shape)))) for shape in shapes)
 
 
 def _on_model_grid(pair: Prepared) -> bool:
