@@ -173,7 +173,7 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
         measure, title = _measure_of(result, name)
         for method, mark, colour in _MARKS:
             for row in result["summary"]:
-                if (row["set"], row["method"]) == (name, method) and measure in row:
+                if (row["set"], row["method"]) == (name, method) and measure in row and "seconds" in row:
                     size, label = 13 if mark == "*" else 8, TITLES[method]
                     axes.plot(row["seconds"]["mean"], row[measure]["mean"], mark, ms=size, color=colour, label=label)
         axes.set(title=name, xlabel="seconds per pair", ylabel=title, xscale="log")
