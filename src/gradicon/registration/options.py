@@ -28,7 +28,7 @@ class Options:
         model: whose network makes the first maps: a checkpoint file, or a model in the box by its name. "auto" takes the default
             one for 3-D images of one modality, and no model for others; "none" optimises fields from scratch.
         refine: iterations of instance optimization at each resolution; of large scans, fewer at the fine ones, more at the coarse;
-            0 takes a model's answer as it is.
+            0 takes a model's answer as it is, but for folds.
         refine_network: optimise the weights of a copy of the network, as published, instead of the fields.
         similarity: a name from `gradicon.core.similarity`.
         weight: of the GradICON penalty, the paper's lambda; left out, the one that goes with the similarity.
