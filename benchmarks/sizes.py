@@ -1,8 +1,11 @@
-"""Models of several sizes, judged on the validation pairs of prepared folders, without refinement. Prints JSON.
+"""Models of several sizes, judged on the validation pairs of prepared folders, without refinement.
+Prints JSON.
 
-    python benchmarks/sizes.py small.safetensors large.safetensors --data sets/hippocampus sets/brain --device cuda > sizes.json
+    python benchmarks/sizes.py small.safetensors large.safetensors --data sets/hippocampus
+    sets/brain --device cuda > sizes.json
 
-All are asked on the grid of the folders: Dice there, or dissimilarity (LNCC, sigma 5) where a folder has no labels.
+All are asked on the grid of the folders: Dice there, or dissimilarity (LNCC, sigma 5) where a
+folder has no labels.
 """
 
 import argparse
@@ -27,7 +30,8 @@ from gradicon.training.validate import validate
 
 def measure(path: Path, shelves: dict[str, Shelf], device: torch.device) -> dict[str, Any]:
     """A model's size, what it was trained with, and what it reaches on each folder."""
-    network, header = load(path).to(device).eval(), read_header(path)
+    network = load(path).to(device).eval()
+    header = read_header(path)
     return {
         "model": path.stem,
         "down_channels": header.config.down_channels,
@@ -43,8 +47,10 @@ def measure(path: Path, shelves: dict[str, Shelf], device: torch.device) -> dict
 @torch.no_grad()
 def _answer_ms(network: RegistrationNetwork, shelf: Shelf, repeats: int = 10) -> float:
     """The median time of an answer, one way."""
-    (moving, fixed), times = shelf.dataset.validation_pairs[0], list[float]()
-    a, b = shelf.images([moving]), shelf.images([fixed])
+    (moving, fixed) = shelf.dataset.validation_pairs[0]
+    times = list[float]()
+    a = shelf.images([moving])
+    b = shelf.images([fixed])
     for _ in range(repeats + 2):
         began = time.perf_counter()
         network(a, b).materialise(a.shape[2:]).u.sum().item()  # waits for the device
@@ -54,7 +60,9 @@ def _answer_ms(network: RegistrationNetwork, shelf: Shelf, repeats: int = 10) ->
 
 def main() -> None:
     """All models on all folders."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
     parser.add_argument("--data", nargs="+", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--device", default="cpu")
@@ -62,7 +70,9 @@ def main() -> None:
     device = torch.device(given.device)
     shelves = {folder.name: Shelf(Dataset.open(folder), device) for folder in given.data}
     name = (
-        torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"{platform.machine()}, {torch.get_num_threads()} threads"
     )
     result = {
         "command": f"python benchmarks/sizes.py {' '.join(sys.argv[1:])}",

@@ -13,7 +13,9 @@ from gradicon.core.transform import DisplacementField, Transform
 
 @dataclass(frozen=True, eq=False)
 class Wave(Transform):
-    """x_i + amplitude * sin(2 pi x_j + phase), with j the next axis: smooth, with a Jacobian of determinant not 1."""
+    """x_i + amplitude * sin(2 pi x_j + phase), with j the next axis: smooth, with a Jacobian of
+    determinant not 1.
+    """
 
     amplitude: float
     phase: float = 0.0
@@ -29,7 +31,9 @@ class Wave(Transform):
         raise NotImplementedError(target)
 
 
-def smooth_field(shape: Sequence[int], seed: int, *, size: float = 0.05, dtype: torch.dtype = torch.float64) -> DisplacementField:
+def smooth_field(
+    shape: Sequence[int], seed: int, *, size: float = 0.05, dtype: torch.dtype = torch.float64
+) -> DisplacementField:
     """A random displacement field of low frequency, whose components do not exceed `size`."""
     generator = torch.Generator().manual_seed(seed)
     x = unit_grid(shape, like=torch.zeros((), dtype=dtype))
@@ -37,7 +41,9 @@ def smooth_field(shape: Sequence[int], seed: int, *, size: float = 0.05, dtype: 
     for _ in shape:
         frequency = 2 * torch.rand(len(shape), generator=generator, dtype=dtype) - 1
         phase = 6 * torch.rand((), generator=generator, dtype=dtype)
-        components.append(size * torch.sin(math.pi * torch.einsum("d,bd...->b...", frequency, x) + phase))
+        components.append(
+            size * torch.sin(math.pi * torch.einsum("d,bd...->b...", frequency, x) + phase)
+        )
     return DisplacementField(torch.stack(components, 1))
 
 

@@ -18,7 +18,13 @@ from gradicon.registration.options import Options
 def gradicon(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gradicon", *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, encoding="utf-8", check=False, cwd=cwd, env={**os.environ, "NO_COLOR": "1"}
+        command,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "NO_COLOR": "1"},
     )
 
 
@@ -62,19 +68,32 @@ def test_weights_of_the_reference_are_imported(weights: Path, tmp_path: Path):
 
 def test_import_refuses_what_it_should(weights: Path, tmp_path: Path):
     out = tmp_path / "model.safetensors"
-    assert_one_line_error(gradicon("import-weights", tmp_path / "none.trch", "-o", out), "none.trch: no such file")
+    assert_one_line_error(
+        gradicon("import-weights", tmp_path / "none.trch", "-o", out), "none.trch: no such file"
+    )
     (tmp_path / "text.trch").write_text("text")
-    assert_one_line_error(gradicon("import-weights", tmp_path / "text.trch", "-o", out), "text.trch: not a file of weights")
-    assert_one_line_error(gradicon("import-weights", weights, "-o", tmp_path / "no" / "m.safetensors"), "does not exist")
+    assert_one_line_error(
+        gradicon("import-weights", tmp_path / "text.trch", "-o", out),
+        "text.trch: not a file of weights",
+    )
+    assert_one_line_error(
+        gradicon("import-weights", weights, "-o", tmp_path / "no" / "m.safetensors"),
+        "does not exist",
+    )
     assert not out.exists()
     out.write_text("precious")
-    assert_one_line_error(gradicon("import-weights", weights, "-o", out), "exists: choose another place, or say --overwrite")
+    assert_one_line_error(
+        gradicon("import-weights", weights, "-o", out),
+        "exists: choose another place, or say --overwrite",
+    )
     assert out.read_text() == "precious"
     assert gradicon("import-weights", weights, "-o", out, "--overwrite").returncode == 0
 
 
 def test_inspect_refuses_what_is_no_checkpoint(weights: Path):
-    assert_one_line_error(gradicon("inspect", weights), "network.trch: not a whole safetensors file")
+    assert_one_line_error(
+        gradicon("inspect", weights), "network.trch: not a whole safetensors file"
+    )
 
 
 def test_the_demo_registers_the_bundled_pair(tmp_path: Path):
@@ -88,7 +107,9 @@ def test_the_demo_registers_the_bundled_pair(tmp_path: Path):
     assert (tmp_path / "report.html").is_file()
 
 
-def test_a_demo_without_matplotlib_is_refused_before_the_slow_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_demo_without_matplotlib_is_refused_before_the_slow_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match="figures need matplotlib: pip install"):
         run_demo(tmp_path / "demo")
@@ -100,7 +121,9 @@ def test_ctrl_c_is_quiet_and_leaves_nothing_behind(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["import-weights"], ["inspect"], ["models"], ["prepare"], ["train"]])
+@pytest.mark.parametrize(
+    "command", [[], ["demo"], ["import-weights"], ["inspect"], ["models"], ["prepare"], ["train"]]
+)
 def test_help_has_an_example(command: list[str]):
     result = gradicon(*command, "--help")
     assert result.returncode == 0
@@ -122,4 +145,7 @@ def test_the_models_in_the_box_are_listed_with_their_terms_and_have_cards():
     told = gradicon("models", "default").stdout
     for part in ("sha256 ", "data:", "scores", "not good at", "minutes on"):
         assert part in told
-    assert_one_line_error(gradicon("models", "other"), "other: no model of this name in the box, which has default, research")
+    assert_one_line_error(
+        gradicon("models", "other"),
+        "other: no model of this name in the box, which has default, research",
+    )

@@ -1,4 +1,6 @@
-"""The run-time type checker of the tests: beartype, for which a whole number is a float as it is for Python's own type checkers."""
+"""The run-time type checker of the tests: beartype, for which a whole number is a float as it is
+for Python's own type checkers.
+"""
 
 from beartype import BeartypeConf, beartype
 

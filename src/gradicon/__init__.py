@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING
 
 from gradicon.core.jacobian import fold_percentage, jacobian_determinant, sd_log_jacobian
 from gradicon.core.network import warp
-from gradicon.core.objective import bending_energy, diffusion, gradient_inconsistency, inconsistency, objective
+from gradicon.core.objective import (
+    bending_energy,
+    diffusion,
+    gradient_inconsistency,
+    inconsistency,
+    objective,
+)
 from gradicon.core.sampling import unit_grid
 from gradicon.core.similarity import lncc, mind_ssc, mse, mutual_information, ncc, squared_lncc
 from gradicon.core.transform import Affine, Composition, DisplacementField, Transform, identity
@@ -45,7 +51,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """`register` and `Options` are imported when first asked for: they need SimpleITK, which a machine that trains may not have."""
+    """`register` and `Options` are imported when first asked for: they need SimpleITK, which a
+    machine that trains may not have.
+    """
     if name == "register":
         from gradicon.registration.register import register
 

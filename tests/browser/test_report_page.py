@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradicon.registration.report import ReportContent, render_report
+from gradicon.registration.result.report import ReportContent, render_report
 
 pytestmark = pytest.mark.browser
 
-SHAPE, SPACING_MM = (12, 16, 14), (3.0, 1.0, 1.5)
+SHAPE = (12, 16, 14)
+SPACING_MM = (3.0, 1.0, 1.5)
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -28,8 +29,20 @@ FLAGS = [
     "--disable-sync",
     "--window-size=1366,900",
 ]
-VIEWS = ["blend", "fixed", "moving", "warped", "checkerboard", "difference-before", "difference-after", "grid", "jacobian"]
-ARROW_RIGHT, HOME, END = "\ue014", "\ue011", "\ue010"
+VIEWS = [
+    "blend",
+    "fixed",
+    "moving",
+    "warped",
+    "checkerboard",
+    "difference-before",
+    "difference-after",
+    "grid",
+    "jacobian",
+]
+ARROW_RIGHT = "\ue014"
+HOME = "\ue011"
+END = "\ue010"
 BRIGHT = "r > 128"
 LINES = "r > 150 && b < 100"
 BOUNDS = """
@@ -99,14 +112,21 @@ class Page:
         self.driver.find_element("id", identifier).send_keys(keys)
 
     def slide(self, identifier: str, value: int) -> None:
-        move = "const e = document.getElementById(arguments[0]); e.value = arguments[1]; e.dispatchEvent(new Event('input'))"
+        move = (
+            "const e = document.getElementById(arguments[0]); e.value = arguments[1]; "
+            "e.dispatchEvent(new Event('input'))"
+        )
         self.script(move, identifier, value)
 
     def choose(self, view: str) -> None:
-        self.driver.find_element("xpath", f"//fieldset[@id='view']/label[input/@value='{view}']").click()
+        self.driver.find_element(
+            "xpath", f"//fieldset[@id='view']/label[input/@value='{view}']"
+        ).click()
 
     def bounds(self, plane: int, condition: str) -> list[float]:
-        """Left, right, top and bottom of the pixels that meet the condition, as parts of the picture."""
+        """Left, right, top and bottom of the pixels that meet the condition, as parts of the
+        picture.
+        """
         return self.script(BOUNDS, f"plane-{plane}", condition)
 
 
@@ -114,7 +134,8 @@ class Page:
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from selenium import webdriver  # only these tests need it
 
-    browser, service = shutil.which("chromium"), shutil.which("chromedriver")
+    browser = shutil.which("chromium")
+    service = shutil.which("chromedriver")
     assert browser, "these tests need chromium"
     assert service, "these tests need chromedriver"
     options = webdriver.ChromeOptions()
@@ -203,7 +224,12 @@ def test_the_blend_runs_from_fixed_to_warped(show: Open):
 
 def test_every_view_differs_from_every_other(show: Open):
     page = show(content())
-    assert page.script("return [...document.querySelectorAll('#view input')].map((each) => each.value)") == VIEWS
+    assert (
+        page.script(
+            "return [...document.querySelectorAll('#view input')].map((each) => each.value)"
+        )
+        == VIEWS
+    )
     for plane in range(3):
         pictures = []
         for view in VIEWS:
@@ -240,36 +266,58 @@ def test_the_patient_lies_as_radiologists_expect(show: Open):
         left, right, top, bottom = page.bounds(plane, BRIGHT)
         assert 0 < left < right < 0.5
         assert 0 < top < bottom < 0.5
-    sides = "return [...document.querySelectorAll(`#planes .${arguments[0]}`)].map((each) => each.textContent).join('')"
-    assert [page.script(sides, side) for side in ("left", "right", "top", "bottom")] == ["RRA", "LLP", "ASS", "PII"]
+    sides = (
+        "return [...document.querySelectorAll(`#planes .${arguments[0]}`)].map((each) => "
+        "each.textContent).join('')"
+    )
+    assert [page.script(sides, side) for side in ("left", "right", "top", "bottom")] == [
+        "RRA",
+        "LLP",
+        "ASS",
+        "PII",
+    ]
 
 
 def test_the_lines_of_the_grid_move_with_the_displacement(show: Open):
     """Two voxels to inferior, one to posterior, three to the patient's left."""
     shift = torch.tensor([-2.0, 1.0, 3.0]).reshape(3, 1, 1, 1).expand(3, *SHAPE)
-    start, moved = [], []
+    start = []
+    moved = []
     for displacement, found in ((torch.zeros(3, *SHAPE), start), (shift, moved)):
         page = show(replace(content(), displacement=displacement))
         page.choose("grid")
         found += [page.bounds(plane, LINES) for plane in range(3)]
     expected = [(3 / 14, 1 / 16), (3 / 14, 2 / 12), (1 / 16, 2 / 12)]
     for before, after, (right, down) in zip(start, moved, expected, strict=True):
-        assert (after[0] - before[0], after[2] - before[2]) == pytest.approx((right, down), abs=0.005)
+        assert (after[0] - before[0], after[2] - before[2]) == pytest.approx(
+            (right, down), abs=0.005
+        )
 
 
 @pytest.mark.parametrize(
     ("determinant", "condition"),
-    [(0.4, "b > r + 50"), (1.6, "r > b + 50"), (1.0, "r == g && g == b && r > 240"), (0.0, "r == 255 && g == 0 && b == 255")],
+    [
+        (0.4, "b > r + 50"),
+        (1.6, "r > b + 50"),
+        (1.0, "r == g && g == b && r > 240"),
+        (0.0, "r == 255 && g == 0 && b == 255"),
+    ],
 )
-def test_the_determinant_is_blue_below_one_red_above_and_magenta_where_it_folds(show: Open, determinant: float, condition: str):
+def test_the_determinant_is_blue_below_one_red_above_and_magenta_where_it_folds(
+    show: Open, determinant: float, condition: str
+):
     page = show(replace(content(), jacobian=torch.full(SHAPE, determinant)))
     page.choose("jacobian")
-    assert page.bounds(0, f"!({condition})")[0] is None  # no pixel: Infinity, which JSON does not know
+    assert (
+        page.bounds(0, f"!({condition})")[0] is None
+    )  # no pixel: Infinity, which JSON does not know
     assert page.driver.find_element("id", "scale").is_displayed()
 
 
 def test_a_browser_that_cannot_unpack_says_so(driver: Any, load: Open):  # noqa: ANN401
-    script = driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": "delete window.DecompressionStream"})
+    script = driver.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument", {"source": "delete window.DecompressionStream"}
+    )
     page = load(content())
     driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
     assert "DecompressionStream" in page.driver.find_element("id", "message").text

@@ -7,13 +7,18 @@ from gradicon.core.capture import captured
 
 
 def test_what_is_made_of_a_weight_is_made_once_while_weights_are_held_still():
-    weight, other, made = torch.ones(2), torch.ones(2), []
+    weight = torch.ones(2)
+    other = torch.ones(2)
+    made = []
 
     def make() -> int:
         made.append(1)
         return len(made)
 
-    assert [once(weight, "half", make), once(weight, "half", make)] == [1, 2]  # outside of a block, every time
+    assert [once(weight, "half", make), once(weight, "half", make)] == [
+        1,
+        2,
+    ]  # outside of a block, every time
     with weights_held_still():
         assert [once(weight, "half", make), once(weight, "half", make)] == [3, 3]
         assert once(weight, "blocked", make) == 4

@@ -1,4 +1,6 @@
-"""The GPU's kernels against the plain code, value and gradient, in Triton's interpreter and float32: rounding hides no mistake."""
+"""The GPU's kernels against the plain code, value and gradient, in Triton's interpreter and
+float32: rounding hides no mistake.
+"""
 
 import os
 import sys
@@ -49,13 +51,21 @@ def trained_looking(in_channels: int, down: tuple[int, ...], up: tuple[int, ...]
         ((5, 6, 7), 1, 2, (8,), (8,), True),
     ],
 )
-def test_a_unet(shape: tuple[int, ...], batch: int, in_channels: int, down: tuple[int, ...], up: tuple[int, ...], training: bool):
+def test_a_unet(
+    shape: tuple[int, ...],
+    batch: int,
+    in_channels: int,
+    down: tuple[int, ...],
+    up: tuple[int, ...],
+    training: bool,
+):
     net = trained_looking(in_channels, down, up).train(training)
     assert can_be_fused(net)
     other = deepcopy(net)
     images = torch.randn(batch, in_channels, *shape)
     images, again = images.clone().requires_grad_(), images.clone().requires_grad_()
-    expected, found = net(images), fused_forward(other, again, torch.float32)
+    expected = net(images)
+    found = fused_forward(other, again, torch.float32)
     gradient = torch.randn_like(expected)
     expected.backward(gradient)
     found.backward(gradient)
@@ -63,7 +73,9 @@ def test_a_unet(shape: tuple[int, ...], batch: int, in_channels: int, down: tupl
     assert relative(again.grad, images.grad) < 1e-4
     for (name, a), b in zip(net.named_parameters(), other.parameters(), strict=True):
         if training and name.startswith("up.") and name.endswith("bias"):
-            assert not b.grad.any()  # BatchNorm takes a bias before it away: its gradient is rounding, and zero here
+            assert (
+                not b.grad.any()
+            )  # BatchNorm takes a bias before it away: its gradient is rounding, and zero here
         else:
             assert relative(b.grad, a.grad) < 1e-4, name
     for (name, a), b in zip(net.named_buffers(), other.buffers(), strict=True):
@@ -80,14 +92,21 @@ def test_a_unet(shape: tuple[int, ...], batch: int, in_channels: int, down: tupl
         (2, 2, 2, False, (7,)),
     ],
 )
-def test_reading_an_image_at_points(images: int, points: int, channels: int, displaced: bool, shape: tuple[int, ...]):
+def test_reading_an_image_at_points(
+    images: int, points: int, channels: int, displaced: bool, shape: tuple[int, ...]
+):
     torch.manual_seed(0)
     image = torch.randn(images, channels, 5, 6, 7)
     x = torch.rand(points, 3, *shape) * 1.4 - 0.2  # some beyond the cube
     x[:, 0, :2] = 1
-    found, expected = [], []
-    for answers, read in ((expected, sample), (found, lambda i, x: fused_sample(i, x, displaced=displaced))):
-        i, at = image.clone().requires_grad_(), x.clone().requires_grad_()
+    found = []
+    expected = []
+    for answers, read in (
+        (expected, sample),
+        (found, lambda i, x: fused_sample(i, x, displaced=displaced)),
+    ):
+        i = image.clone().requires_grad_()
+        at = x.clone().requires_grad_()
         values = read(i, at)
         values = values + at if displaced and read is sample else values
         values.backward(torch.linspace(-1, 1, values.numel()).reshape(values.shape))
@@ -99,25 +118,33 @@ def test_reading_an_image_at_points(images: int, points: int, channels: int, dis
 def test_a_field_that_lies_ready_is_not_copied_and_its_room_is_ignored():
     buffer = torch.randn(1, 4, 5, 6, 4)
     buffer[..., 3] = float("nan")
-    u, x = buffer[..., :3].movedim(-1, 1).requires_grad_(), torch.rand(1, 3, 20).requires_grad_()
+    u = buffer[..., :3].movedim(-1, 1).requires_grad_()
+    x = torch.rand(1, 3, 20).requires_grad_()
     values = fused_sample(u, x)
     torch.testing.assert_close(values, sample(u, x))
     dx = torch.autograd.grad(values.sum(), x)[0]
-    torch.testing.assert_close(dx, torch.autograd.grad(sample(u, x).sum(), x)[0], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        dx, torch.autograd.grad(sample(u, x).sum(), x)[0], rtol=1e-4, atol=1e-4
+    )
 
 
 def test_convolutions_over_blocks():
     torch.manual_seed(0)
-    x, down, up = torch.randn(2, 3, 6, 5, 7), torch.randn(4, 3, 3, 3, 3), torch.randn(3, 4, 4, 4, 4)
+    x = torch.randn(2, 3, 6, 5, 7)
+    down = torch.randn(4, 3, 3, 3, 3)
+    up = torch.randn(3, 4, 4, 4, 4)
     blocks = nn.functional.conv3d(nn.functional.pad(in_blocks(x), [1, 0] * 3), blocked_down(down))
-    torch.testing.assert_close(blocks, nn.functional.conv3d(x, down, stride=2, padding=1), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        blocks, nn.functional.conv3d(x, down, stride=2, padding=1), rtol=1e-4, atol=1e-4
+    )
     whole = nn.functional.conv_transpose3d(x, up, stride=2, padding=1)
     blocks = nn.functional.conv3d(x, blocked_up(up), padding=1)
     torch.testing.assert_close(blocks, in_blocks(whole), rtol=1e-4, atol=1e-4)
 
 
 def test_on_a_cpu_nothing_changes():
-    net, images = trained_looking(2, (4, 8), (4, 8)), torch.rand(1, 2, 9, 8, 7)
+    net = trained_looking(2, (4, 8), (4, 8))
+    images = torch.rand(1, 2, 9, 8, 7)
     before = net(images)
     use_half_precision(net)
     torch.testing.assert_close(net(images), before)

@@ -6,7 +6,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gradicon.core.network import Displace, Down, RegistrationNetwork, TwoStep, multiresolution, refined, warp
+from gradicon.core.network import (
+    Displace,
+    Down,
+    RegistrationNetwork,
+    TwoStep,
+    multiresolution,
+    refined,
+    warp,
+)
 from gradicon.core.sampling import halve, unit_grid
 from gradicon.core.transform import Affine
 from gradicon.core.unet import UNet, VoxelMorphUNet, doubled_by_products
@@ -16,7 +24,9 @@ SMALL = partial(UNet, down=(4, 8, 8), up=(4, 8, 8))
 
 
 def awake(net: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
-    """Weights as after training: an untrained network would be the identity, and hide every mistake."""
+    """Weights as after training: an untrained network would be the identity, and hide every
+    mistake.
+    """
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in net.named_parameters():
         if "last.weight" in name:
@@ -35,9 +45,12 @@ def test_parameter_counts_are_the_papers():
 
 @pytest.mark.parametrize("shape", [(35, 51, 35), (36, 50, 37), (33, 65)], ids=str)
 @pytest.mark.parametrize("dense", [SMALL, VoxelMorphUNet])
-def test_any_size_works_and_an_untrained_network_is_nearly_the_identity(shape: tuple[int, ...], dense: type):
+def test_any_size_works_and_an_untrained_network_is_nearly_the_identity(
+    shape: tuple[int, ...], dense: type
+):
     net = refined(multiresolution(lambda: dense(len(shape))), lambda: dense(len(shape)))
-    a, b = blobs(shape, 1), blobs(shape, 2)
+    a = blobs(shape, 1)
+    b = blobs(shape, 2)
     phi = net(a, b).on_grid(shape)
     assert phi.shape == (1, len(shape), *shape)
     limit = 0 if dense is SMALL else 1e-4  # VoxelMorph starts near zero, not at it
@@ -47,7 +60,11 @@ def test_any_size_works_and_an_untrained_network_is_nearly_the_identity(shape: t
 @pytest.mark.parametrize("shape", [(35, 51, 35), (5, 7, 6), (1, 9, 4), (40, 3)], ids=str)
 def test_the_papers_unet_takes_images_smaller_than_its_levels(shape: tuple[int, ...]):
     net = awake(UNet(len(shape)))
-    u = net(torch.cat([blobs(shape, 1), blobs(shape, 2)], 1) if 1 not in shape else torch.rand(1, 2, *shape))
+    u = net(
+        torch.cat([blobs(shape, 1), blobs(shape, 2)], 1)
+        if 1 not in shape
+        else torch.rand(1, 2, *shape)
+    )
     assert u.shape == (1, len(shape), *shape)
     assert torch.isfinite(u).all()
 
@@ -67,14 +84,17 @@ def test_several_image_channels():
 
 def test_down_asks_its_network_about_halved_images():
     net = awake(Displace(SMALL(2)))
-    a, b = blobs((21, 24), 1), blobs((21, 24), 2)
+    a = blobs((21, 24), 1)
+    b = blobs((21, 24), 2)
     x = torch.rand(1, 2, 40, generator=torch.Generator().manual_seed(0))
     assert torch.equal(Down(net)(a, b)(x), net(halve(a), halve(b))(x))
 
 
 def test_two_step_is_the_papers_ts():
-    first, second = awake(Displace(SMALL(2)), 1), awake(Displace(SMALL(2)), 2)
-    a, b = blobs((21, 24), 1), blobs((21, 24), 2)
+    first = awake(Displace(SMALL(2)), 1)
+    second = awake(Displace(SMALL(2)), 2)
+    a = blobs((21, 24), 1)
+    b = blobs((21, 24), 2)
     phi = first(a, b)
     psi = second(warp(a, phi), b)
     x = torch.rand(1, 2, 40, generator=torch.Generator().manual_seed(0))
@@ -101,7 +121,8 @@ def test_stage1_and_stage2_are_built_as_in_the_paper():
 
 def test_refined_keeps_the_weights_it_was_given():
     stage1 = awake(multiresolution(lambda: SMALL(2)))
-    a, b = blobs((21, 24), 1), blobs((21, 24), 2)
+    a = blobs((21, 24), 1)
+    b = blobs((21, 24), 2)
     x = torch.rand(1, 2, 40, generator=torch.Generator().manual_seed(0))
     stage2 = refined(stage1, lambda: SMALL(2)).eval()  # the new network starts as the identity
     torch.testing.assert_close(stage2(a, b)(x), stage1(a, b)(x))
@@ -109,9 +130,14 @@ def test_refined_keeps_the_weights_it_was_given():
 
 @pytest.mark.parametrize("shape", [(19, 26), (17, 22, 20)], ids=["2d", "3d"])
 def test_transposing_both_images_transposes_the_answer(shape: tuple[int, ...]):
-    """Swap two axes of the images, and of every kernel: the map is the same one with its axes swapped. No x for a z anywhere."""
+    """Swap two axes of the images, and of every kernel: the map is the same one with its axes
+    swapped. No x for a z anywhere.
+    """
     dimension = len(shape)
-    net, swapped = (awake(refined(multiresolution(lambda: SMALL(dimension)), lambda: SMALL(dimension))) for _ in range(2))
+    net, swapped = (
+        awake(refined(multiresolution(lambda: SMALL(dimension)), lambda: SMALL(dimension)))
+        for _ in range(2)
+    )
     state = {}
     for name, value in net.state_dict().items():
         turned = value.transpose(2, dimension + 1) if value.ndim > 2 else value
@@ -121,12 +147,15 @@ def test_transposing_both_images_transposes_the_answer(shape: tuple[int, ...]):
             turned = turned[order]
         state[name] = turned.contiguous()
     swapped.load_state_dict(state)
-    a, b = blobs(shape, 1), blobs(shape, 2)
+    a = blobs(shape, 1)
+    b = blobs(shape, 2)
     x = torch.rand(1, dimension, 50, generator=torch.Generator().manual_seed(0))
     flipped = x.clone()
     flipped[:, [0, -1]] = x[:, [-1, 0]]
     answer = net(a, b)(x)
-    turned_answer = swapped(a.transpose(2, -1).contiguous(), b.transpose(2, -1).contiguous())(flipped)
+    turned_answer = swapped(a.transpose(2, -1).contiguous(), b.transpose(2, -1).contiguous())(
+        flipped
+    )
     turned_answer[:, [0, -1]] = turned_answer[:, [-1, 0]].clone()
     assert (answer - x).abs().max() > 0.01
     torch.testing.assert_close(turned_answer, answer, rtol=1e-4, atol=1e-6)
@@ -179,26 +208,56 @@ print("traced")
 
 def test_network_and_objective_trace_without_graph_breaks_and_the_network_exports():
     """In a process of its own: the run-time type checks of the other tests would be traced too."""
-    result = subprocess.run([sys.executable, "-W", "ignore", "-c", TRACE], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", TRACE], capture_output=True, text=True, check=False
+    )
     assert result.stdout.strip() == "traced", result.stderr[-2000:]
 
 
 @pytest.mark.usefixtures("unhooked")
-@pytest.mark.parametrize("net", [Displace(SMALL(2)), Down(Displace(SMALL(2))), multiresolution(lambda: SMALL(2))])
+@pytest.mark.parametrize(
+    "net", [Displace(SMALL(2)), Down(Displace(SMALL(2))), multiresolution(lambda: SMALL(2))]
+)
 @pytest.mark.parametrize(
     ("moving", "fixed", "message"),
     [
-        (torch.zeros(20, 20), torch.zeros(20, 20), r"the moving image must have shape .* got \(20, 20\)"),
-        (torch.zeros(1, 1, 20, 20), torch.zeros(1, 1, 20, 21), r"one shape, got \(1, 1, 20, 20\) and \(1, 1, 20, 21\)"),
-        (torch.zeros(1, 1, 20, 20).int(), torch.zeros(1, 1, 20, 20).int(), "float32 or float64, got torch.int32"),
+        (
+            torch.zeros(20, 20),
+            torch.zeros(20, 20),
+            r"the moving image must have shape .* got \(20, 20\)",
+        ),
+        (
+            torch.zeros(1, 1, 20, 20),
+            torch.zeros(1, 1, 20, 21),
+            r"one shape, got \(1, 1, 20, 20\) and \(1, 1, 20, 21\)",
+        ),
+        (
+            torch.zeros(1, 1, 20, 20).int(),
+            torch.zeros(1, 1, 20, 20).int(),
+            "float32 or float64, got torch.int32",
+        ),
         (torch.zeros(1, 1, 20, 20), torch.zeros(1, 1, 20, 20).double(), "share one dtype"),
-        (torch.zeros(1, 3, 20, 20), torch.zeros(1, 3, 20, 20), "takes 2 stacked image channels, got 6"),
+        (
+            torch.zeros(1, 3, 20, 20),
+            torch.zeros(1, 3, 20, 20),
+            "takes 2 stacked image channels, got 6",
+        ),
         (torch.zeros(1, 1, 20, 20, 20), torch.zeros(1, 1, 20, 20, 20), "this network is 2-D"),
-        (torch.full((1, 1, 20, 20), torch.nan), torch.zeros(1, 1, 20, 20), "the moving image has .* NaN"),
-        (torch.zeros(1, 1, 20, 20), torch.full((1, 1, 20, 20), torch.inf), "the fixed image has .* infinite"),
+        (
+            torch.full((1, 1, 20, 20), torch.nan),
+            torch.zeros(1, 1, 20, 20),
+            "the moving image has .* NaN",
+        ),
+        (
+            torch.zeros(1, 1, 20, 20),
+            torch.full((1, 1, 20, 20), torch.inf),
+            "the fixed image has .* infinite",
+        ),
     ],
 )
-def test_bad_images(net: RegistrationNetwork, moving: torch.Tensor, fixed: torch.Tensor, message: str):
+def test_bad_images(
+    net: RegistrationNetwork, moving: torch.Tensor, fixed: torch.Tensor, message: str
+):
     with pytest.raises((ValueError, TypeError), match=message):
         net(moving, fixed)
 

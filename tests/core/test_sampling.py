@@ -34,7 +34,9 @@ def test_a_linear_image_is_read_exactly_between_voxels(shape: tuple[int, ...], s
 
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("points", [(6,), (2, 3), (1, 2, 3)])
-def test_lists_and_grids_of_points_take_one_path(dimension: int, points: tuple[int, ...], generator: torch.Generator):
+def test_lists_and_grids_of_points_take_one_path(
+    dimension: int, points: tuple[int, ...], generator: torch.Generator
+):
     image = torch.rand(1, 2, *range(4, 4 + dimension), generator=generator)
     x = torch.rand(1, dimension, 6, generator=generator)
     together = sample(image, x.reshape(1, dimension, *points))
@@ -56,8 +58,11 @@ def test_nearest_invents_no_labels(generator: torch.Generator):
 
 
 def test_a_batch_of_one_is_shared(generator: torch.Generator):
-    image, x = torch.rand(3, 1, 4, 4, generator=generator), torch.rand(1, 2, 5, generator=generator)
-    torch.testing.assert_close(sample(image, x), torch.cat([sample(image[i : i + 1], x) for i in range(3)]))
+    image = torch.rand(3, 1, 4, 4, generator=generator)
+    x = torch.rand(1, 2, 5, generator=generator)
+    torch.testing.assert_close(
+        sample(image, x), torch.cat([sample(image[i : i + 1], x) for i in range(3)])
+    )
     torch.testing.assert_close(sample(image[:1], x.expand(3, -1, -1))[2], sample(image[:1], x)[0])
 
 
@@ -77,9 +82,17 @@ def test_an_axis_of_one_voxel_can_be_halved(shape: tuple[int, ...]):
 @pytest.mark.parametrize(
     ("image", "x", "message"),
     [
-        (torch.zeros(1, 1, 4, 4), torch.zeros(1, 3, 5), r"2-D image have shape \(B, 2, ...\), got \(1, 3, 5\)"),
+        (
+            torch.zeros(1, 1, 4, 4),
+            torch.zeros(1, 3, 5),
+            r"2-D image have shape \(B, 2, ...\), got \(1, 3, 5\)",
+        ),
         (torch.zeros(2, 1, 4, 4), torch.zeros(3, 2, 5), "2 images cannot be read at 3 sets"),
-        (torch.zeros(1, 1, 4, 4), torch.zeros(1, 2, 5, dtype=torch.float64), "float32 and torch.float64"),
+        (
+            torch.zeros(1, 1, 4, 4),
+            torch.zeros(1, 2, 5, dtype=torch.float64),
+            "float32 and torch.float64",
+        ),
     ],
 )
 def test_bad_input(image: torch.Tensor, x: torch.Tensor, message: str):

@@ -20,13 +20,18 @@ def random_affine(dimension: int, seed: int) -> Affine:
 
 
 def random_points(dimension: int, seed: int) -> torch.Tensor:
-    return torch.rand(1, dimension, 30, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.rand(
+        1, dimension, 30, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 @given(SHAPES, SEEDS)
 def test_composition_is_associative_and_the_identity_is_neutral(shape: tuple[int, ...], seed: int):
-    f, g, h = smooth_field(shape, seed), random_affine(len(shape), seed), smooth_field(shape, seed + 1)
-    x, one = random_points(len(shape), seed), identity(len(shape), dtype=torch.float64)
+    f = smooth_field(shape, seed)
+    g = random_affine(len(shape), seed)
+    h = smooth_field(shape, seed + 1)
+    x = random_points(len(shape), seed)
+    one = identity(len(shape), dtype=torch.float64)
     torch.testing.assert_close(((f @ g) @ h)(x), (f @ (g @ h))(x))
     assert torch.equal((f @ one)(x), f(x))
     assert torch.equal((one @ f)(x), f(x))
@@ -34,23 +39,33 @@ def test_composition_is_associative_and_the_identity_is_neutral(shape: tuple[int
 
 @given(SHAPES, SEEDS)
 def test_composition_applies_the_inner_map_first(shape: tuple[int, ...], seed: int):
-    f, g, x = smooth_field(shape, seed), random_affine(len(shape), seed), random_points(len(shape), seed)
+    f = smooth_field(shape, seed)
+    g = random_affine(len(shape), seed)
+    x = random_points(len(shape), seed)
     torch.testing.assert_close((f @ g)(x), f(g(x)))
     assert not torch.allclose((f @ g)(x), g(f(x)), atol=1e-6)
 
 
 @given(st.integers(2, 3), SEEDS)
 def test_affines_compose_as_their_matrices_do(dimension: int, seed: int):
-    f, g, x = random_affine(dimension, seed), random_affine(dimension, seed + 1), random_points(dimension, seed)
+    f = random_affine(dimension, seed)
+    g = random_affine(dimension, seed + 1)
+    x = random_points(dimension, seed)
     product = Affine(f.matrix @ g.matrix, (f.matrix @ g.offset[..., None])[..., 0] + f.offset)
     torch.testing.assert_close((f @ g)(x), product(x))
 
 
 @given(SHAPES, SHAPES, SEEDS)
-def test_on_grid_is_the_map_at_the_voxels_of_any_grid(stored: tuple[int, ...], shape: tuple[int, ...], seed: int):
+def test_on_grid_is_the_map_at_the_voxels_of_any_grid(
+    stored: tuple[int, ...], shape: tuple[int, ...], seed: int
+):
     shape = (*shape, 4)[: len(stored)]
     field = smooth_field(stored, seed)
-    for phi in (field, random_affine(len(stored), seed), Composition(random_affine(len(stored), seed), field)):
+    for phi in (
+        field,
+        random_affine(len(stored), seed),
+        Composition(random_affine(len(stored), seed), field),
+    ):
         torch.testing.assert_close(phi.on_grid(shape), phi(unit_grid(shape, like=field.u)))
 
 
@@ -63,7 +78,8 @@ def test_materialise_keeps_the_map_at_the_voxels(shape: tuple[int, ...], seed: i
 @settings(max_examples=10)
 @given(SEEDS)
 def test_materialise_between_voxels_converges_with_order_2(seed: int):
-    phi, x = smooth_field((65, 65), seed) @ random_affine(2, seed), random_points(2, seed) * 0.5 + 0.25
+    phi = smooth_field((65, 65), seed) @ random_affine(2, seed)
+    x = random_points(2, seed) * 0.5 + 0.25
     errors = [(phi.materialise((n, n))(x) - phi(x)).abs().mean() for n in (5, 9)]
     assert errors[1] < 0.4 * errors[0]
 
@@ -79,7 +95,8 @@ def test_zero_motion_is_exactly_zero():
 
 def test_a_displacement_is_constant_beyond_the_cube():
     field = smooth_field((5, 5), 3)
-    outside, border = torch.tensor([[[-0.5], [2.0]]], dtype=torch.float64), torch.tensor([[[0.0], [1.0]]], dtype=torch.float64)
+    outside = torch.tensor([[[-0.5], [2.0]]], dtype=torch.float64)
+    border = torch.tensor([[[0.0], [1.0]]], dtype=torch.float64)
     torch.testing.assert_close(field(outside) - outside, field(border) - border)
 
 
@@ -87,7 +104,8 @@ def test_transforms_are_values():
     field = smooth_field((5, 5), 0)
     with pytest.raises(FrozenInstanceError):
         field.u = torch.zeros(1, 2, 5, 5)  # type: ignore[misc]
-    u, x = field.u.clone(), random_points(2, 0)
+    u = field.u.clone()
+    x = random_points(2, 0)
     (field @ field)(x)
     field.materialise((3, 3))
     assert torch.equal(field.u, u)
@@ -105,7 +123,9 @@ def test_a_batch_of_maps():
     batch = DisplacementField(torch.cat([field.u for field in fields]))
     x = random_points(2, 0)
     torch.testing.assert_close(batch(x), torch.cat([field(x) for field in fields]))
-    affine = Affine(torch.stack([torch.eye(2) * k for k in (1.0, 2.0)]).double(), torch.zeros(2, 2).double())
+    affine = Affine(
+        torch.stack([torch.eye(2) * k for k in (1.0, 2.0)]).double(), torch.zeros(2, 2).double()
+    )
     torch.testing.assert_close((affine @ fields[0])(x)[1], 2 * fields[0](x)[0])
 
 
@@ -113,11 +133,23 @@ def test_a_batch_of_maps():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DisplacementField(torch.zeros(1, 3, 4, 4)), r"shape \(B, 2, H, W\) or .* got \(1, 3, 4, 4\)"),
+        (
+            lambda: DisplacementField(torch.zeros(1, 3, 4, 4)),
+            r"shape \(B, 2, H, W\) or .* got \(1, 3, 4, 4\)",
+        ),
         (lambda: DisplacementField(torch.zeros(2, 4, 4)), r"got \(2, 4, 4\)"),
-        (lambda: DisplacementField(torch.zeros(1, 2, 4, 4).bfloat16()), "float32 or float64, got torch.bfloat16"),
-        (lambda: DisplacementField(torch.zeros(1, 2, 4, 4, dtype=torch.int64)), "float32 or float64, got torch.int64"),
-        (lambda: Affine(torch.eye(2), torch.zeros(2)), r"matrix \(B, D, D\) and an offset \(B, D\)"),
+        (
+            lambda: DisplacementField(torch.zeros(1, 2, 4, 4).bfloat16()),
+            "float32 or float64, got torch.bfloat16",
+        ),
+        (
+            lambda: DisplacementField(torch.zeros(1, 2, 4, 4, dtype=torch.int64)),
+            "float32 or float64, got torch.int64",
+        ),
+        (
+            lambda: Affine(torch.eye(2), torch.zeros(2)),
+            r"matrix \(B, D, D\) and an offset \(B, D\)",
+        ),
         (lambda: Affine(torch.eye(2)[None].half(), torch.zeros(1, 2).half()), "got torch.float16"),
         (lambda: identity(3)(torch.zeros(1, 2, 5)), "3-D affine needs 3 components"),
     ],

@@ -9,7 +9,9 @@ from gradicon.evaluation.surfaces import hd95
 SPACING = (2.0, 1.0, 0.5)
 
 
-def ball(centre: tuple[float, float, float], radius: float, shape: tuple[int, int, int] = (30, 40, 50)) -> np.ndarray:
+def ball(
+    centre: tuple[float, float, float], radius: float, shape: tuple[int, int, int] = (30, 40, 50)
+) -> np.ndarray:
     z, y, x = np.indices(shape)
     mm = [(axis - c) * s for axis, c, s in zip((z, y, x), centre, SPACING, strict=True)]
     return (sum(a**2 for a in mm) < radius**2).astype(np.uint8)
@@ -20,14 +22,20 @@ def by_simpleitk(a: np.ndarray, b: np.ndarray) -> float:
     images = [sitk.GetImageFromArray(mask) for mask in (a, b)]
     for image in images:
         image.SetSpacing(SPACING[::-1])
-    surfaces = [image - sitk.BinaryErode(image, [1, 1, 1], sitk.sitkCross, 0, 1, False) for image in images]
-    maps = [sitk.GetArrayFromImage(sitk.Abs(sitk.SignedMaurerDistanceMap(s, False, False, True))) for s in surfaces]
+    surfaces = [
+        image - sitk.BinaryErode(image, [1, 1, 1], sitk.sitkCross, 0, 1, False) for image in images
+    ]
+    maps = [
+        sitk.GetArrayFromImage(sitk.Abs(sitk.SignedMaurerDistanceMap(s, False, False, True)))
+        for s in surfaces
+    ]
     seen = [sitk.GetArrayFromImage(s) > 0 for s in surfaces]
     return max(np.percentile(maps[1][seen[0]], 95), np.percentile(maps[0][seen[1]], 95))
 
 
 def test_against_simpleitk():
-    a, b = ball((14, 18, 22), 8), ball((16, 22, 30), 10)
+    a = ball((14, 18, 22), 8)
+    b = ball((16, 22, 30), 10)
     np.testing.assert_allclose(hd95(a, b, SPACING)[1], by_simpleitk(a, b), rtol=1e-5)
 
 

@@ -15,7 +15,9 @@ from gradicon.experiments.convergence import as_regular, curve_of, speed, steps_
 from gradicon.experiments.planar import LAMBDA0, QUICK
 
 
-def network(weight: float, dissimilarity: float, folds: float, regularizer: str = "icon") -> dict[str, Any]:
+def network(
+    weight: float, dissimilarity: float, folds: float, regularizer: str = "icon"
+) -> dict[str, Any]:
     return {
         "set": "shapes",
         "regularizer": regularizer,
@@ -28,11 +30,20 @@ def network(weight: float, dissimilarity: float, folds: float, regularizer: str 
 def falling(over: float) -> convergence.Curve:
     """From 1 down to 0 in so many steps, straight."""
     steps = [float(step) for step in range(0, 101, 10)]
-    return {"step": steps, "dissimilarity": [max(1 - step / over, 0.0) for step in steps], "folds_percent": [0.1] * len(steps)}
+    return {
+        "step": steps,
+        "dissimilarity": [max(1 - step / over, 0.0) for step in steps],
+        "folds_percent": [0.1] * len(steps),
+    }
 
 
 def test_icon_is_compared_where_it_is_nearly_as_regular_but_not_less():
-    tried = [network(1, 0.1, 2.0), network(4, 0.2, 0.04), network(16, 0.3, 0.01), network(64, 0.4, 0.0)]
+    tried = [
+        network(1, 0.1, 2.0),
+        network(4, 0.2, 0.04),
+        network(16, 0.3, 0.01),
+        network(64, 0.4, 0.0),
+    ]
     assert as_regular(tried, 0.05)["weight"] == 4
     assert as_regular(tried, 0.04)["weight"] == 4
     assert as_regular(tried, 0.03)["weight"] == 16
@@ -41,7 +52,12 @@ def test_icon_is_compared_where_it_is_nearly_as_regular_but_not_less():
 
 def test_of_equally_regular_ones_the_most_similar_is_taken():
     """That is in favour of ICON."""
-    assert as_regular([network(16, 0.3, 0.0), network(4, 0.2, 0.0), network(64, 0.4, 0.0)], 0.0)["weight"] == 4
+    assert (
+        as_regular([network(16, 0.3, 0.0), network(4, 0.2, 0.0), network(64, 0.4, 0.0)], 0.0)[
+            "weight"
+        ]
+        == 4
+    )
 
 
 def test_if_none_is_as_regular_the_most_regular_is_taken():
@@ -75,10 +91,20 @@ def test_the_ratio_of_speeds():
 
 
 def test_the_table_and_the_figure_come_from_the_json_alone():
-    icon, ours = [network(4, 0.5, 0.1), network(16, 0.6, 0.0)], network(1.5, 0.4, 0.1, "gradicon")
+    icon = [network(4, 0.5, 0.1), network(16, 0.6, 0.0)]
+    ours = network(1.5, 0.4, 0.1, "gradicon")
     curves = {"gradicon": falling(100), "icon": falling(200)}
-    each = {"set": "shapes", "gradicon": ours, "icon": icon[0], "icon_tried": icon, "speed": speed(**curves), "curves": curves}
-    numbers = json.loads(json.dumps({"steps": 100, "pairs": 5, "sets": [each, each | {"set": "drive"}]}))
+    each = {
+        "set": "shapes",
+        "gradicon": ours,
+        "icon": icon[0],
+        "icon_tried": icon,
+        "speed": speed(**curves),
+        "curves": curves,
+    }
+    numbers = json.loads(
+        json.dumps({"steps": 100, "pairs": 5, "sets": [each, each | {"set": "drive"}]})
+    )
     table = convergence.table(numbers)
     assert "| Triangles and Circles | GradICON | 1.5 | 0.4000 | 0.1000 | compared |" in table
     assert "| Triangles and Circles | ICON | 4 | 0.5000 | 0.1000 | compared |" in table
@@ -86,19 +112,34 @@ def test_the_table_and_the_figure_come_from_the_json_alone():
     assert "| DRIVE | 0.7500 | 25 | 50 | 2 |" in table
     figure = Figure()
     convergence.draw(numbers, figure)
-    assert [axes.get_ylabel().split(",")[0] for axes in figure.axes] == ["dissimilarity", "folds"] * 2
+    assert [axes.get_ylabel().split(",")[0] for axes in figure.axes] == [
+        "dissimilarity",
+        "folds",
+    ] * 2
     assert list(figure.axes[0].get_lines()[0].get_ydata()) == falling(200)["dissimilarity"]
 
 
 def test_a_quick_run_through_the_command_line(tmp_path: Path):
-    command = [sys.executable, "-m", "gradicon.experiments", "convergence", "--quick", "--device", "cpu", "-o", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "gradicon.experiments",
+        "convergence",
+        "--quick",
+        "--device",
+        "cpu",
+        "-o",
+        str(tmp_path),
+    ]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
     assert "100 %  trained warped-icon-" in said
     numbers = json.loads((tmp_path / "convergence.json").read_text())["numbers"]
     assert [each["set"] for each in numbers["sets"]] == ["shapes", "warped"]
     for each in numbers["sets"]:
         assert each["icon"] in each["icon_tried"]
-        assert [tried["weight"] for tried in each["icon_tried"]] == [LAMBDA0["icon"] * 2.0**i for i in QUICK.search]
+        assert [tried["weight"] for tried in each["icon_tried"]] == [
+            LAMBDA0["icon"] * 2.0**i for i in QUICK.search
+        ]
         for name in ("gradicon", "icon"):
             assert each["curves"][name]["step"] == list(range(2, 41, 2))
             assert len(each["curves"][name]["folds_percent"]) == 20
@@ -107,4 +148,8 @@ def test_a_quick_run_through_the_command_line(tmp_path: Path):
     assert mean(learned[-5:]) < 0.8 * mean(learned[:5])
     assert numbers["sets"][1]["gradicon"]["dissimilarity"] < 0.35
     assert (tmp_path / "convergence.png").stat().st_size > 10_000
-    assert [file.name for file in sorted(tmp_path.iterdir())] == ["convergence.json", "convergence.md", "convergence.png"]
+    assert [file.name for file in sorted(tmp_path.iterdir())] == [
+        "convergence.json",
+        "convergence.md",
+        "convergence.png",
+    ]

@@ -41,7 +41,8 @@ def test_pairs_are_inverses_of_the_square_onto_itself(x: torch.Tensor, seed: int
     torch.testing.assert_close(pair.ab(pair.ba(x)), x, rtol=0, atol=1e-13)
     torch.testing.assert_close(pair.ba(pair.ab(x)), x, rtol=0, atol=1e-13)
     edge = torch.cat([x[..., :50].clone() for _ in range(2)], 2)
-    edge[:, 0, :50], edge[:, 1, 50:] = 0, 1
+    edge[:, 0, :50] = 0
+    edge[:, 1, 50:] = 1
     assert torch.equal(pair.ab(edge)[:, 0, :50], edge[:, 0, :50])
     torch.testing.assert_close(pair.ab(edge)[:, 1, 50:], edge[:, 1, 50:])
     determinant = jacobian_determinant(pair.ab, (200, 200))
@@ -49,11 +50,14 @@ def test_pairs_are_inverses_of_the_square_onto_itself(x: torch.Tensor, seed: int
 
 
 def test_the_jacobian_is_that_of_small_differences(x: torch.Tensor):
-    pair, step = exact_pair(0.5, 0), 1e-6
+    pair = exact_pair(0.5, 0)
+    step = 1e-6
     found = jacobian(pair.ab, x)
     for j in range(2):
         shift = step * torch.eye(2, dtype=torch.float64)[j][:, None]
-        torch.testing.assert_close(found[:, :, j].T[None], (pair.ab(x + shift) - pair.ab(x)) / step, rtol=0, atol=1e-4)
+        torch.testing.assert_close(
+            found[:, :, j].T[None], (pair.ab(x + shift) - pair.ab(x)) / step, rtol=0, atol=1e-4
+        )
 
 
 def test_the_gradient_of_the_noise_is_white_and_the_noise_small(x: torch.Tensor):
@@ -90,7 +94,9 @@ def test_the_penalty_is_as_predicted_and_quadratic_in_eps(x: torch.Tensor):
 
 def test_the_exact_penalty_is_the_librarys_in_the_limit(x: torch.Tensor):
     maps = noisy(exact_pair(0.5, 1), 0.05, 4, 0)
-    assert exact_penalty(maps, x) == pytest.approx(float(gradient_inconsistency(maps.ab, maps.ba, x, step=1e-6)), rel=1e-4)
+    assert exact_penalty(maps, x) == pytest.approx(
+        float(gradient_inconsistency(maps.ab, maps.ba, x, step=1e-6)), rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("voxels", [0.5, 1, 8])
@@ -98,11 +104,14 @@ def test_a_translation_costs_gradicon_nothing_and_icon_its_square(x: torch.Tenso
     assert translated(exact_pair(0.5, 0), voxels, x)["gradicon"] < 1e-10
     found = translated(STILL, voxels, x)
     assert found["gradicon"] < 1e-10
-    assert found["icon"] == pytest.approx((voxels / (VOXELS - 1)) ** 2, rel=1e-9), "two directions, mean over two components"
+    assert found["icon"] == pytest.approx((voxels / (VOXELS - 1)) ** 2, rel=1e-9), (
+        "two directions, mean over two components"
+    )
 
 
 def test_gradicon_weighs_a_wave_by_its_frequency_squared_and_icon_does_not(x: torch.Tensor):
-    slow, fast = waved(STILL, 2, x), waved(STILL, 8, x)
+    slow = waved(STILL, 2, x)
+    fast = waved(STILL, 8, x)
     assert slow["icon"] == pytest.approx(1e-6, rel=0.01)
     assert fast["icon"] == pytest.approx(slow["icon"], rel=0.03)
     assert slow["gradicon"] == pytest.approx((2 * pi * 2 * 1e-3) ** 2 / 2, rel=0.03)
@@ -110,12 +119,19 @@ def test_gradicon_weighs_a_wave_by_its_frequency_squared_and_icon_does_not(x: to
 
 
 def test_a_run_leaves_numbers_a_table_and_a_figure(tmp_path: Path):
-    setting = Setting(tmp_path, quick=True, device=torch.device("cpu"), data=None, jobs=1, tell=lambda *_: None)
-    numbers = json.loads(run_study("implicit", setting, tmp_path, command="c").read_text())["numbers"]
+    setting = Setting(
+        tmp_path, quick=True, device=torch.device("cpu"), data=None, jobs=1, tell=lambda *_: None
+    )
+    numbers = json.loads(run_study("implicit", setting, tmp_path, command="c").read_text())[
+        "numbers"
+    ]
     assert numbers["exponent"] == pytest.approx(2, rel=0.02)
     assert numbers["slope"] == pytest.approx(1, abs=0.05)
     assert numbers["correlation"] > 0.99
-    low, high = numbers["by frequency"][0], numbers["by frequency"][-2]
-    assert abs(high["ratio, exact"] - 1) < 0.03 < abs(low["ratio, exact"] - 1), "the hypothesis |n| << |grad n| is needed"
+    low = numbers["by frequency"][0]
+    high = numbers["by frequency"][-2]
+    assert abs(high["ratio, exact"] - 1) < 0.03 < abs(low["ratio, exact"] - 1), (
+        "the hypothesis |n| << |grad n| is needed"
+    )
     assert "| 8 |" in (tmp_path / "implicit.md").read_text()
     assert (tmp_path / "implicit.png").stat().st_size > 10_000

@@ -22,7 +22,14 @@ def wave(turns: tuple[float, float], size: float) -> torch.Tensor:
     """A field (1, 2, *SHAPE) that vanishes towards the border."""
     y, x = unit_grid(SHAPE, like=torch.zeros((), dtype=torch.float64))[0]
     angle = 2 * pi * (turns[0] * y + turns[1] * x)
-    return size * (torch.sin(pi * y) * torch.sin(pi * x) * torch.stack([torch.sin(angle), torch.cos(angle)]))[None]
+    return (
+        size
+        * (
+            torch.sin(pi * y)
+            * torch.sin(pi * x)
+            * torch.stack([torch.sin(angle), torch.cos(angle)])
+        )[None]
+    )
 
 
 def rms(x: torch.Tensor) -> float:
@@ -52,7 +59,10 @@ def test_exact_inverses_leave_what_a_grid_cannot_hold_and_less_on_a_finer_one():
 
 def test_what_is_found_are_inverses_and_better_ones_with_each_weight():
     forth, back = smooth(0.4)
-    said = DisplacementField(forth + wave((3, 2), 0.004)), DisplacementField(back + wave((2, -4), 0.004))
+    said = (
+        DisplacementField(forth + wave((3, 2), 0.004)),
+        DisplacementField(back + wave((2, -4), 0.004)),
+    )
     found = closest_inverses(*said, iterations=100)
     errors = [rms((ab @ ba).materialise(SHAPE).u) for ab, ba in found]
     others = [rms((ba @ ab).materialise(SHAPE).u) for ab, ba in found]
@@ -62,21 +72,24 @@ def test_what_is_found_are_inverses_and_better_ones_with_each_weight():
 
 
 def test_noise_common_to_both_maps_is_recovered():
-    (forth, back), n = smooth(0.1), wave((3, 2), 0.002)
+    (forth, back) = smooth(0.1)
+    n = wave((3, 2), 0.002)
     for found in remainders(forth + n, back + n):
         assert rms(found - n) < 0.12 * rms(n)
 
 
 def test_noise_that_is_opposite_in_the_maps_is_none():
     """Near the identity: it is part of an inverse pair."""
-    (forth, back), n = smooth(0.02), wave((3, 2), 0.002)
+    (forth, back) = smooth(0.02)
+    n = wave((3, 2), 0.002)
     for found in remainders(forth + n, back - n):
         assert rms(found) < 0.05 * rms(n)
 
 
 def test_of_noise_in_one_map_half_is_left_in_each():
     """The bias that the study tells of."""
-    (forth, back), n = smooth(0.02), wave((3, 2), 0.002)
+    (forth, back) = smooth(0.02)
+    n = wave((3, 2), 0.002)
     for found in remainders(forth + n, back):
         assert rms(found - n / 2) < 0.1 * rms(n)
 
@@ -84,7 +97,11 @@ def test_of_noise_in_one_map_half_is_left_in_each():
 def test_the_gradient_of_a_linear_field_is_its_matrix():
     x = unit_grid((9, 17), like=torch.zeros((), dtype=torch.float64))
     u = torch.cat([2 * x[:, :1] + 3 * x[:, 1:], 5 * x[:, :1] + 7 * x[:, 1:]], 1)
-    want = torch.tensor([2.0, 5.0, 3.0, 7.0], dtype=torch.float64).reshape(1, 4, 1, 1).expand(1, 4, 8, 16)
+    want = (
+        torch.tensor([2.0, 5.0, 3.0, 7.0], dtype=torch.float64)
+        .reshape(1, 4, 1, 1)
+        .expand(1, 4, 8, 16)
+    )
     torch.testing.assert_close(gradient(u), want)
 
 
@@ -97,7 +114,9 @@ def test_white_noise_has_no_autocorrelation_and_a_smooth_field_has(generator: to
     white = torch.randn(3, 4, 128, 128, generator=generator, dtype=torch.float64)
     assert autocorrelation(white, 1).abs().max() < 0.02
     smooth = (white + white.roll(1, 2)) / sqrt(2)
-    assert autocorrelation(smooth, 1).tolist() == pytest.approx([0.25] * 3, abs=0.02), "a half along one of the two axes"
+    assert autocorrelation(smooth, 1).tolist() == pytest.approx([0.25] * 3, abs=0.02), (
+        "a half along one of the two axes"
+    )
     assert autocorrelation(smooth, 2).abs().max() < 0.02
 
 
@@ -108,16 +127,25 @@ def test_what_is_not_judged_has_no_autocorrelation(generator: torch.Generator):
 
 
 def test_noise_is_judged_where_nothing_comes_near_the_border():
-    still, shift = torch.zeros(1, 2, 33, 33), torch.zeros(1, 2, 33, 33)
+    still = torch.zeros(1, 2, 33, 33)
+    shift = torch.zeros(1, 2, 33, 33)
     shift[:, 1] = 0.25
     judged = region(DisplacementField(still), DisplacementField(shift))[0, 0]
-    assert judged.any(1).nonzero().flatten().tolist() == list(range(4, 29)), "an eighth is left out on each side"
-    assert judged.any(0).nonzero().flatten().tolist() == list(range(4, 21)), "and what one of the maps takes there"
+    assert judged.any(1).nonzero().flatten().tolist() == list(range(4, 29)), (
+        "an eighth is left out on each side"
+    )
+    assert judged.any(0).nonzero().flatten().tolist() == list(range(4, 21)), (
+        "and what one of the maps takes there"
+    )
 
 
 def test_a_run_leaves_numbers_a_table_and_a_figure(tmp_path: Path):
-    setting = Setting(tmp_path, quick=True, device=torch.device("cpu"), data=None, jobs=1, tell=lambda *_: None)
-    numbers = json.loads(run_study("noise", setting, tmp_path / "out", command="c").read_text())["numbers"]
+    setting = Setting(
+        tmp_path, quick=True, device=torch.device("cpu"), data=None, jobs=1, tell=lambda *_: None
+    )
+    numbers = json.loads(run_study("noise", setting, tmp_path / "out", command="c").read_text())[
+        "numbers"
+    ]
     assert len(numbers["pairs"]) == 3
     for pair in numbers["pairs"]:
         assert 0 < pair["n"] < 0.1
@@ -127,7 +155,9 @@ def test_a_run_leaves_numbers_a_table_and_a_figure(tmp_path: Path):
         assert pair["inverse error"] < 0.2 * pair["n"]
     text = (tmp_path / "out/noise.md").read_text()
     assert "| mean |" in text
-    assert ("not an order of magnitude" in text) == (sum(pair["ratio"] for pair in numbers["pairs"]) < 30)
+    assert ("not an order of magnitude" in text) == (
+        sum(pair["ratio"] for pair in numbers["pairs"]) < 30
+    )
     assert (tmp_path / "out/noise.png").stat().st_size > 10_000
 
 

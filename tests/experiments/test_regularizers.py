@@ -11,20 +11,47 @@ import torch
 from matplotlib.figure import Figure
 
 from gradicon.experiments import regularizers
-from gradicon.experiments.planar import LAMBDA0, QUICK, REGULARIZERS, Task, judged, set_names, train_tasks
+from gradicon.experiments.planar import (
+    LAMBDA0,
+    QUICK,
+    REGULARIZERS,
+    Task,
+    judged,
+    set_names,
+    train_tasks,
+)
 from gradicon.experiments.regularizers import FLOOR, dissimilarity_at, equal_folds
 from gradicon.experiments.study import Setting
 
 
-def row(regularizer: str, weight: float, dissimilarity: float, folds: float, name: str = "shapes") -> dict[str, Any]:
-    return {"set": name, "regularizer": regularizer, "weight": weight, "dissimilarity": dissimilarity, "folds_percent": folds}
+def row(
+    regularizer: str, weight: float, dissimilarity: float, folds: float, name: str = "shapes"
+) -> dict[str, Any]:
+    return {
+        "set": name,
+        "regularizer": regularizer,
+        "weight": weight,
+        "dissimilarity": dissimilarity,
+        "folds_percent": folds,
+    }
 
 
 def made_up() -> dict[str, Any]:
     """Lines from (0.001 %, high) to (10 %, low); on DRIVE, diffusion never folds."""
-    ends = {"gradicon": (0.3, 0.1), "icon": (0.5, 0.3), "diffusion": (0.6, 0.2), "bending": (0.7, 0.3)}
-    rows = [row(name, w, ends[name][i], (0.001, 10)[i]) for name in REGULARIZERS for i, w in enumerate((4.0, 1.0))]
-    rows += [row(name, 1.0, 0.4, 0.0 if name == "diffusion" else 2.0, "drive") for name in REGULARIZERS]
+    ends = {
+        "gradicon": (0.3, 0.1),
+        "icon": (0.5, 0.3),
+        "diffusion": (0.6, 0.2),
+        "bending": (0.7, 0.3),
+    }
+    rows = [
+        row(name, w, ends[name][i], (0.001, 10)[i])
+        for name in REGULARIZERS
+        for i, w in enumerate((4.0, 1.0))
+    ]
+    rows += [
+        row(name, 1.0, 0.4, 0.0 if name == "diffusion" else 2.0, "drive") for name in REGULARIZERS
+    ]
     return {"steps": 10, "pairs": 5, "rows": rows, "equal_folds": equal_folds(rows)}
 
 
@@ -57,8 +84,15 @@ def test_the_least_of_those_that_are_regular_enough_is_named():
         *(("shapes", level, "gradicon") for level in (0.01, 0.1, 1.0)),
         *(("drive", level, "diffusion") for level in (0.01, 0.1, 1.0)),
     ]
-    assert found[1]["dissimilarity"] == pytest.approx({"gradicon": 0.2, "icon": 0.4, "diffusion": 0.4, "bending": 0.5})
-    assert found[5]["dissimilarity"] == {"gradicon": None, "icon": None, "diffusion": 0.4, "bending": None}
+    assert found[1]["dissimilarity"] == pytest.approx(
+        {"gradicon": 0.2, "icon": 0.4, "diffusion": 0.4, "bending": 0.5}
+    )
+    assert found[5]["dissimilarity"] == {
+        "gradicon": None,
+        "icon": None,
+        "diffusion": 0.4,
+        "bending": None,
+    }
 
 
 def test_the_table_and_the_figure_come_from_the_json_alone():
@@ -67,9 +101,9 @@ def test_the_table_and_the_figure_come_from_the_json_alone():
     assert "GradICON is the most similar in 3 of 6 comparisons" in table
     assert "| Triangles and Circles | 0.1 | 0.2000 | 0.4000 | 0.4000 | 0.5000 | GradICON |" in table
     assert (
-        "| DRIVE | 1 | more folds at any weight | more folds at any weight | 0.4000 | more folds at any weight | diffusion |"
-        in table
-    )
+        "| DRIVE | 1 | more folds at any weight | more folds at any weight | 0.4000 | "
+        "more folds at any weight | diffusion |"
+    ) in table
     assert "| DRIVE | ICON | 1 | 0.4000 | 2.0000 |" in table
     figure = Figure()
     regularizers.draw(numbers, figure)
@@ -98,18 +132,35 @@ def test_trainings_leave_only_numbers(tmp_path: Path):
 
 
 def test_a_quick_run_through_the_command_line(tmp_path: Path):
-    command = [sys.executable, "-m", "gradicon.experiments", "regularizers", "--quick", "--device", "cpu", "-o", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "gradicon.experiments",
+        "regularizers",
+        "--quick",
+        "--device",
+        "cpu",
+        "-o",
+        str(tmp_path),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     result = json.loads((tmp_path / "regularizers.json").read_text())
     assert (result["experiment"], result["size"]) == ("regularizers", "quick")
     rows = result["numbers"]["rows"]
     wanted = {
-        (name, each, LAMBDA0[each] * 2.0**i) for name in ("shapes", "warped") for each in REGULARIZERS for i in QUICK.exponents
+        (name, each, LAMBDA0[each] * 2.0**i)
+        for name in ("shapes", "warped")
+        for each in REGULARIZERS
+        for i in QUICK.exponents
     }
     assert {(each["set"], each["regularizer"], each["weight"]) for each in rows} == wanted
     assert len(rows) == len(wanted)
-    assert all(0 < each["dissimilarity"] < 1.2 and 0 <= each["folds_percent"] <= 100 for each in rows)
-    value = {(each["set"], each["regularizer"], each["weight"]): each["dissimilarity"] for each in rows}
+    assert all(
+        0 < each["dissimilarity"] < 1.2 and 0 <= each["folds_percent"] <= 100 for each in rows
+    )
+    value = {
+        (each["set"], each["regularizer"], each["weight"]): each["dissimilarity"] for each in rows
+    }
     for name, each in {(name, each) for name, each, _ in wanted}:
         weak, strong = (value[name, each, LAMBDA0[each] * 2.0**i] for i in QUICK.exponents)
         assert weak < strong, f"{name}, {each}: a heavier penalty gives up similarity"

@@ -27,7 +27,8 @@ def test_a_study_is_run_and_shown_again(tmp_path: Path):
 
 def test_what_cannot_be_run_is_one_line(tmp_path: Path):
     assert_one_line_error(
-        gradicon("experiment", "ablation", "-o", tmp_path / "new"), "say where the data sets are with --data, or take --quick"
+        gradicon("experiment", "ablation", "-o", tmp_path / "new"),
+        "say where the data sets are with --data, or take --quick",
     )
     assert not (tmp_path / "new").exists()
     assert gradicon("experiment", "-o", tmp_path).returncode == 2
@@ -50,12 +51,16 @@ def test_what_is_no_result_cannot_be_shown(tmp_path: Path, text: str | None, mes
     assert not (tmp_path / "out").exists()
 
 
-def test_a_full_gpu_is_one_line_that_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_gpu_is_one_line_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def run(setting: Setting) -> None:
         del setting
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nand more lines")
 
     monkeypatch.setattr(implicit, "run", run)
     setting = Setting(tmp_path, True, torch.device("cpu"), None, 1, lambda what, part: None)
-    with pytest.raises(ValueError, match=r"^the GPU's memory is full: use fewer --jobs; .* goes on from it$"):
+    with pytest.raises(
+        ValueError, match=r"^the GPU's memory is full: use fewer --jobs; .* goes on from it$"
+    ):
         run_study("implicit", setting, tmp_path, command="")

@@ -50,7 +50,9 @@ def test_shapes_are_outlines():
 
 
 def test_the_first_half_are_triangles_and_the_others_circles():
-    """All of a circle's edge is equally far from its centre; a triangle's corners are twice as far as its sides."""
+    """All of a circle's edge is equally far from its centre; a triangle's corners are twice as far
+    as its sides.
+    """
 
     def roundness(image: np.ndarray) -> float:
         bright = np.argwhere(image > 0.9)
@@ -58,7 +60,11 @@ def test_the_first_half_are_triangles_and_the_others_circles():
         return float(distance.min() / distance.max())
 
     images = triangles_and_circles(60)
-    within = [i for i, image in enumerate(images) if max(image[[0, -1]].max(), image[:, [0, -1]].max()) < 0.01]
+    within = [
+        i
+        for i, image in enumerate(images)
+        if max(image[[0, -1]].max(), image[:, [0, -1]].max()) < 0.01
+    ]
     found = {i: roundness(images[i]) for i in within}
     assert min(within) < 20
     assert max(within) > 40
@@ -118,12 +124,17 @@ def test_shrinking_keeps_the_mean_and_averages_areas():
     small = shrink_area(image, (292, 282))
     assert small.shape == (292, 282)
     assert float(small.mean()) == pytest.approx(float(image.mean()), abs=1e-6)
-    np.testing.assert_allclose(shrink_area(np.array([[0, 1, 1], [0, 0, 1]], np.float32), (1, 2)), [[1 / 6, 5 / 6]], atol=1e-6)
+    np.testing.assert_allclose(
+        shrink_area(np.array([[0, 1, 1], [0, 0, 1]], np.float32), (1, 2)),
+        [[1 / 6, 5 / 6]],
+        atol=1e-6,
+    )
 
 
 def test_drive_is_read_from_its_files_or_packed(tmp_path: Path):
     """200 columns of 565 are about 100 of 282; one column is half a pixel."""
-    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    plain = tmp_path / "plain"
+    packed = tmp_path / "packed"
     plain.mkdir()
     packed.mkdir()
     images = read_drive(masks(plain))

@@ -22,7 +22,9 @@ SMALL = {
 
 @pytest.fixture
 def setting(tmp_path: Path) -> Setting:
-    return Setting(tmp_path, quick=True, device=torch.device("cpu"), data=None, jobs=1, tell=lambda *_: None)
+    return Setting(
+        tmp_path, quick=True, device=torch.device("cpu"), data=None, jobs=1, tell=lambda *_: None
+    )
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -32,7 +34,9 @@ def test_parameters_are_the_papers(name: str):
 
 @pytest.mark.parametrize("name", ["U-Net", "Stage1", "Stage2"])
 def test_operations_counted_as_the_paper_does_are_the_papers(name: str):
-    assert counted(NETWORKS[name], PAPER_SIZE)["thop"] == pytest.approx(PAPER[name]["thop"], rel=1e-6 if name != "Stage2" else 5e-4)
+    assert counted(NETWORKS[name], PAPER_SIZE)["thop"] == pytest.approx(
+        PAPER[name]["thop"], rel=1e-6 if name != "Stage2" else 5e-4
+    )
 
 
 def voxelmorph_by_hand(size: int, *, up: bool) -> int:
@@ -44,40 +48,55 @@ def voxelmorph_by_hand(size: int, *, up: bool) -> int:
     rising = [(32, 32), (64, 32), (64, 32), (64, 32)]
     full = [(48, 32), (32, 16), (16, 16), (16, 3)]
     work = [(*pair, n) for pair, n in zip(down, sizes[:4], strict=True)]
-    work += [(*pair, n) for pair, n in zip(rising, reversed(sizes[1:]), strict=True)] + [(*pair, size) for pair in full]
+    work += [(*pair, n) for pair, n in zip(rising, reversed(sizes[1:]), strict=True)] + [
+        (*pair, size) for pair in full
+    ]
     return sum(27 * a * b * n**3 for a, b, n in work)
 
 
 def test_voxelmorph_differs_from_the_paper_by_the_rounding_of_its_pooling_alone():
-    assert counted(NETWORKS["VoxelMorph's U-Net"], PAPER_SIZE)["macs"] == voxelmorph_by_hand(PAPER_SIZE, up=True)
-    assert voxelmorph_by_hand(PAPER_SIZE, up=False) == pytest.approx(PAPER["VoxelMorph's U-Net"]["thop"], rel=1e-5)
+    assert counted(NETWORKS["VoxelMorph's U-Net"], PAPER_SIZE)["macs"] == voxelmorph_by_hand(
+        PAPER_SIZE, up=True
+    )
+    assert voxelmorph_by_hand(PAPER_SIZE, up=False) == pytest.approx(
+        PAPER["VoxelMorph's U-Net"]["thop"], rel=1e-5
+    )
 
 
 def test_one_convolution_by_hand():
-    conv, image = nn.Conv3d(2, 5, 3, padding=1), torch.rand(1, 2, 4, 6, 8)
+    conv = nn.Conv3d(2, 5, 3, padding=1)
+    image = torch.rand(1, 2, 4, 6, 8)
     by_hand = 2 * 5 * 27 * (4 * 6 * 8)
     assert operations(conv, lambda: conv(image)) == (2 * by_hand, by_hand)
 
 
 def test_a_transposed_convolution_is_charged_by_thop_at_every_output_voxel():
-    conv, image = nn.ConvTranspose3d(3, 7, 4, stride=2, padding=1), torch.rand(1, 3, 4, 4, 4)
+    conv = nn.ConvTranspose3d(3, 7, 4, stride=2, padding=1)
+    image = torch.rand(1, 3, 4, 4, 4)
     flops, thop = operations(conv, lambda: conv(image))
     assert flops == 2 * 3 * 7 * 4**3 * 4**3
     assert thop == 8 * flops // 2
 
 
 def test_counting_leaves_no_hook_behind():
-    conv, image = nn.Conv2d(1, 1, 3), torch.rand(1, 1, 8, 8)
+    conv = nn.Conv2d(1, 1, 3)
+    image = torch.rand(1, 1, 8, 8)
     first = operations(conv, lambda: conv(image))
     assert operations(conv, lambda: conv(image)) == first
     assert not conv._forward_hooks
 
 
-def test_a_run_leaves_numbers_a_table_and_a_figure(setting: Setting, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_leaves_numbers_a_table_and_a_figure(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(statistics, "NETWORKS", SMALL)
-    found = json.loads(run_study("statistics", setting, setting.work / "out", command="c").read_text())
+    found = json.loads(
+        run_study("statistics", setting, setting.work / "out", command="c").read_text()
+    )
     rows = found["numbers"]["rows"]
-    assert [(row["network"], row["size"]) for row in rows] == [(name, size) for name in SMALL for size in (16, 24)]
+    assert [(row["network"], row["size"]) for row in rows] == [
+        (name, size) for name in SMALL for size in (16, 24)
+    ]
     for row in rows:
         for task in ("inference", "training"):
             for path in ("plain", "fast"):
@@ -90,14 +109,28 @@ def test_a_run_leaves_numbers_a_table_and_a_figure(setting: Setting, monkeypatch
 
 
 def test_the_figure_shows_memory_where_it_was_measured():
-    cell, row = {"ms": 3.0, "mb": 40.0}, {"flops": 1}
-    tasks = {f"{task}_{path}": cell for task in ("inference", "training") for path in ("plain", "fast")}
+    cell = {"ms": 3.0, "mb": 40.0}
+    row = {"flops": 1}
+    tasks = {
+        f"{task}_{path}": cell for task in ("inference", "training") for path in ("plain", "fast")
+    }
     rows = [{"network": name, "size": size, **row, **tasks} for name in PAPER for size in (64, 96)]
     counts = {name: {"parameters": 1, "flops": 2, "macs": 1, "thop": 3} for name in PAPER}
-    numbers = json.loads(json.dumps({"paper": {"size": 175, "device": "d", "networks": PAPER}, "counts": counts, "rows": rows}))
+    numbers = json.loads(
+        json.dumps(
+            {
+                "paper": {"size": 175, "device": "d", "networks": PAPER},
+                "counts": counts,
+                "rows": rows,
+            }
+        )
+    )
     figure = Figure(layout="constrained")
     statistics.draw(numbers, figure)
-    assert [axes.get_title() for axes in figure.axes] == ["Inference, ms (dashed: plain)", "Inference, peak MB"]
+    assert [axes.get_title() for axes in figure.axes] == [
+        "Inference, ms (dashed: plain)",
+        "Inference, peak MB",
+    ]
     assert "3.0 ms, 40 MB" in statistics.table(numbers)
     figure.canvas.draw()
 

@@ -17,7 +17,15 @@ _TASKS = [Task("shapes", "gradicon", 1.5), Task("shapes", "icon", 500.0)]
 
 def _setting(folder: Path, *, kept: Path | None = None) -> Setting:
     folder.mkdir(parents=True)
-    return Setting(folder, quick=True, device=torch.device("cpu"), data=None, jobs=1, tell=lambda what, part: None, kept=kept)
+    return Setting(
+        folder,
+        quick=True,
+        device=torch.device("cpu"),
+        data=None,
+        jobs=1,
+        tell=lambda what, part: None,
+        kept=kept,
+    )
 
 
 def _interrupting(monkeypatch: pytest.MonkeyPatch, after: int) -> list[str]:
@@ -35,7 +43,9 @@ def _interrupting(monkeypatch: pytest.MonkeyPatch, after: int) -> list[str]:
     return began
 
 
-def test_an_interrupted_study_goes_on_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_study_goes_on_and_finds_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     expected = train_tasks(_TASKS, _setting(tmp_path / "whole"), steps=3, log_every=1)
     (tmp_path / "kept").mkdir()
     began = _interrupting(monkeypatch, after=1)
@@ -44,15 +54,26 @@ def test_an_interrupted_study_goes_on_and_finds_the_same(tmp_path: Path, monkeyp
     assert began == ["shapes-gradicon-1.5", "shapes-icon-500"]
     monkeypatch.undo()
     began = _interrupting(monkeypatch, after=9)
-    found = train_tasks(_TASKS, _setting(tmp_path / "b", kept=tmp_path / "kept"), steps=3, log_every=1)
+    found = train_tasks(
+        _TASKS, _setting(tmp_path / "b", kept=tmp_path / "kept"), steps=3, log_every=1
+    )
     assert began == ["shapes-icon-500"]
-    assert {task: run.rows for task, run in found.items()} == {task: run.rows for task, run in expected.items()}
+    assert {task: run.rows for task, run in found.items()} == {
+        task: run.rows for task, run in expected.items()
+    }
 
 
 def test_another_recipe_of_the_same_name_is_trained_anew(tmp_path: Path):
     (tmp_path / "kept").mkdir()
     counts = [
-        len(train_tasks(_TASKS[:1], _setting(tmp_path / name, kept=tmp_path / "kept"), steps=steps, log_every=1)[_TASKS[0]].rows)
+        len(
+            train_tasks(
+                _TASKS[:1],
+                _setting(tmp_path / name, kept=tmp_path / "kept"),
+                steps=steps,
+                log_every=1,
+            )[_TASKS[0]].rows
+        )
         for name, steps in (("a", 2), ("b", 3))
     ]
     assert counts == [2, 3]
@@ -89,7 +110,9 @@ class Asked:
         return self.times * sum(p.numel() for p in load(model).parameters())
 
 
-def test_what_a_judge_said_is_kept_and_another_judge_is_asked_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_a_judge_said_is_kept_and_another_judge_is_asked_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     setting = _setting(tmp_path / "work", kept=tmp_path / "kept")
     (tmp_path / "kept").mkdir()
     sets = planar.prepared_sets(setting)
@@ -97,7 +120,9 @@ def test_what_a_judge_said_is_kept_and_another_judge_is_asked_anew(tmp_path: Pat
     began = _interrupting(monkeypatch, after=9)
 
     def said(judge: Asked) -> int:
-        return trainings.train_all({"one": recipe}, sets["shapes"].folder, setting, keep=False, judges={"one": judge})["one"].judged
+        return trainings.train_all(
+            {"one": recipe}, sets["shapes"].folder, setting, keep=False, judges={"one": judge}
+        )["one"].judged
 
     first = said(Asked())
     assert first > 1000

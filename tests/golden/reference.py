@@ -33,14 +33,18 @@ class Case:
     @property
     def images(self) -> tuple[Tensor, Tensor]:
         first, second = (
-            torch.stack([_image(self.seed * 10 + which + 2 * b, self.shape) for b in range(self.batch)])[:, None]
+            torch.stack(
+                [_image(self.seed * 10 + which + 2 * b, self.shape) for b in range(self.batch)]
+            )[:, None]
             for which in (1, 2)
         )
         return first, second
 
     @property
     def noise(self) -> Tensor:
-        values = np.random.RandomState(self.seed + 7).standard_normal((1, self.dimension, *self.shape))
+        values = np.random.RandomState(self.seed + 7).standard_normal(
+            (1, self.dimension, *self.shape)
+        )
         return torch.tensor(values, dtype=torch.float32)
 
     @property
@@ -55,8 +59,19 @@ def load_case(name: str) -> Case:
     case = json.loads((HERE / f"{name}.json").read_text())
     with np.load(HERE / f"{name}.npz") as arrays:
         tensors = {key: torch.from_numpy(value) for key, value in arrays.items()}
-    state = {key: _weight(key, tuple(shape), case["seed"] * 100003 + k) for k, (key, shape) in enumerate(case["state_dict_keys"])}
-    return Case(case["scalars"], tensors, tuple(case["shape"]), case["seed"], case["batch"], case["stage"], state)
+    state = {
+        key: _weight(key, tuple(shape), case["seed"] * 100003 + k)
+        for k, (key, shape) in enumerate(case["state_dict_keys"])
+    }
+    return Case(
+        case["scalars"],
+        tensors,
+        tuple(case["shape"]),
+        case["seed"],
+        case["batch"],
+        case["stage"],
+        state,
+    )
 
 
 def _weight(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
@@ -79,6 +94,8 @@ def _image(seed: int, shape: tuple[int, ...]) -> Tensor:
     grid = np.stack(np.meshgrid(*[np.linspace(0, 1, n) for n in shape], indexing="ij"), -1)
     image = np.zeros(shape)
     for _ in range(12):
-        frequency, phase, height = random.uniform(-6, 6, size=len(shape)), random.uniform(0, 2 * np.pi), random.uniform(0.3, 1)
+        frequency = random.uniform(-6, 6, size=len(shape))
+        phase = random.uniform(0, 2 * np.pi)
+        height = random.uniform(0.3, 1)
         image += height * np.cos(np.pi * (grid @ frequency) + phase)
     return torch.tensor((image - image.min()) / (image.max() - image.min()), dtype=torch.float32)

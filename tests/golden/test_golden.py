@@ -1,4 +1,6 @@
-"""The numbers that the authors' own implementation computed, to the last digits that float32 keeps."""
+"""The numbers that the authors' own implementation computed, to the last digits that
+float32 keeps.
+"""
 
 from functools import cache
 
@@ -47,9 +49,12 @@ def test_the_inputs_are_rebuilt(name: str):
 @EACH_CASE
 @EACH_MODE
 def test_the_map_and_the_warped_image(name: str, mode: str):
-    case, (found, _) = load_case(name), run(name, mode)
+    case = load_case(name)
+    (found, _) = run(name, mode)
     phi = stored(case, found.phi_ab.on_grid(case.shape)).detach()
-    u, want = (x - stored(case, unit_grid(case.shape, like=x)) for x in (phi, case.arrays[f"{mode}_phi"]))
+    u, want = (
+        x - stored(case, unit_grid(case.shape, like=x)) for x in (phi, case.arrays[f"{mode}_phi"])
+    )
     assert (u - want).norm() / want.norm() < TOLERANCE[mode]
     warped = stored(case, warp(case.images[0], found.phi_ab)).detach()
     want = case.arrays[f"{mode}_warped"]
@@ -59,7 +64,8 @@ def test_the_map_and_the_warped_image(name: str, mode: str):
 @EACH_CASE
 @EACH_MODE
 def test_the_loss_its_parts_and_its_gradient(name: str, mode: str):
-    case, (found, gradient) = load_case(name), run(name, mode)
+    case = load_case(name)
+    (found, gradient) = run(name, mode)
     numbers = {
         "loss": found.loss.item(),
         "similarity": found.similarity.item(),
@@ -73,17 +79,26 @@ def test_the_loss_its_parts_and_its_gradient(name: str, mode: str):
 
 @EACH_CASE
 def test_the_other_regularizers(name: str):
-    case, (found, _) = load_case(name), run(name, "eval")
+    case = load_case(name)
+    (found, _) = run(name, "eval")
     x = unit_grid(case.shape, like=case.noise) + case.noise / case.shape[-1]
-    assert inconsistency(found.phi_ab, found.phi_ba, x).item() == pytest.approx(case.scalars["icon"]["icon"], rel=2e-3)
-    assert bending_energy(found.phi_ab, case.shape).item() == pytest.approx(case.scalars["bending"], rel=2e-3)
-    assert diffusion(found.phi_ab, case.shape).item() == pytest.approx(case.scalars["diffusion"], rel=2e-3)
+    assert inconsistency(found.phi_ab, found.phi_ba, x).item() == pytest.approx(
+        case.scalars["icon"]["icon"], rel=2e-3
+    )
+    assert bending_energy(found.phi_ab, case.shape).item() == pytest.approx(
+        case.scalars["bending"], rel=2e-3
+    )
+    assert diffusion(found.phi_ab, case.shape).item() == pytest.approx(
+        case.scalars["diffusion"], rel=2e-3
+    )
 
 
 @EACH_CASE
 def test_the_similarities(name: str):
-    case, (found, _) = load_case(name), run(name, "eval")
-    warped, fixed = warp(case.images[0], found.phi_ab).detach(), case.images[1]
+    case = load_case(name)
+    (found, _) = run(name, "eval")
+    warped = warp(case.images[0], found.phi_ab).detach()
+    fixed = case.images[1]
     measures = {"lncc5": lncc, "sqlncc5": squared_lncc, "ncc": ncc, "ssd": mse, "mind": mind_ssc}
     for key, want in case.scalars["sims"].items():
         assert measures[key](warped, fixed).item() == pytest.approx(want, rel=2e-3), key

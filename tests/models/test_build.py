@@ -17,13 +17,24 @@ def test_the_papers_networks_have_the_papers_parameter_counts():
 
 
 def test_a_model_of_a_few_megabytes():
-    config = ModelConfig(stage=1, down_channels=(8, 16, 32, 32, 64), up_channels=(8, 16, 32, 32, 64))
+    config = ModelConfig(
+        stage=1, down_channels=(8, 16, 32, 32, 64), up_channels=(8, 16, 32, 32, 64)
+    )
     assert parameters(config) * 4 < 12_000_000
-    assert build(config)(blobs((33, 40, 35), 1), blobs((33, 40, 35), 2)).on_grid((5, 5, 5)).shape == (1, 3, 5, 5, 5)
+    assert build(config)(blobs((33, 40, 35), 1), blobs((33, 40, 35), 2)).on_grid(
+        (5, 5, 5)
+    ).shape == (1, 3, 5, 5, 5)
 
 
 def test_a_config_survives_the_trip_through_plain_values():
-    config = ModelConfig(dimension=2, stage=1, resolutions=2, image_channels=3, down_channels=(4, 8), up_channels=(4, 8))
+    config = ModelConfig(
+        dimension=2,
+        stage=1,
+        resolutions=2,
+        image_channels=3,
+        down_channels=(4, 8),
+        up_channels=(4, 8),
+    )
     assert ModelConfig.from_dict(config.to_dict()) == config
     assert ModelConfig.from_dict({}) == ModelConfig()
     assert ModelConfig().to_dict()["down_channels"] == [16, 32, 64, 256, 512]
@@ -56,5 +67,7 @@ def test_images_that_the_model_was_not_built_for():
     model = build(ModelConfig(dimension=2, stage=1, down_channels=(4, 8), up_channels=(4, 8)))
     with pytest.raises(ValueError, match=r"images of 1 channel\(s\), got 3"):
         model(torch.zeros(1, 3, 20, 20), torch.zeros(1, 3, 20, 20))
-    with pytest.raises(ValueError, match=r"this model is 2-D, got images of shape \(1, 1, 9, 9, 9\)"):
+    with pytest.raises(
+        ValueError, match=r"this model is 2-D, got images of shape \(1, 1, 9, 9, 9\)"
+    ):
         model(torch.zeros(1, 1, 9, 9, 9), torch.zeros(1, 1, 9, 9, 9))

@@ -18,7 +18,9 @@ def model() -> Model:
     model = build(CONFIG)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
-    model.train()(blobs((20, 20), 1), blobs((20, 20), 2))  # running statistics that are not the initial ones
+    model.train()(
+        blobs((20, 20), 1), blobs((20, 20), 2)
+    )  # running statistics that are not the initial ones
     return model.eval()
 
 
@@ -28,8 +30,12 @@ def file(model: Model, tmp_path: Path) -> Path:
     return tmp_path / "model.safetensors"
 
 
-def rewritten(file: Path, *, drop: str = "", metadata: dict[str, str] | None = None, **extra: torch.Tensor) -> Path:
-    """The same file with tensors or header entries changed, and written again as if it were whole."""
+def rewritten(
+    file: Path, *, drop: str = "", metadata: dict[str, str] | None = None, **extra: torch.Tensor
+) -> Path:
+    """The same file with tensors or header entries changed, and written again as if it
+    were whole.
+    """
     with safe_open(file, "pt") as opened:
         header = {**opened.metadata(), **(metadata or {})}
         state = {name: opened.get_tensor(name) for name in opened.keys() if name != drop}  # noqa: SIM118
@@ -42,27 +48,41 @@ def test_a_model_comes_back_bit_for_bit(model: Model, file: Path):
     assert back.config == model.config
     assert not back.training
     assert back.state_dict().keys() == model.state_dict().keys()
-    assert all(torch.equal(back.state_dict()[name], value) for name, value in model.state_dict().items())
-    a, b = blobs((21, 23), 1), blobs((21, 23), 2)
+    assert all(
+        torch.equal(back.state_dict()[name], value) for name, value in model.state_dict().items()
+    )
+    a = blobs((21, 23), 1)
+    b = blobs((21, 23), 2)
     assert torch.equal(back(a, b).on_grid((21, 23)), model(a, b).on_grid((21, 23)))
 
 
 @pytest.mark.parametrize(
     ("recipe", "augmented"),
-    [("[training]\naugment = true", True), ("[training]\nseed = 1", False), ("training = 3", False), ("by hand, see mail", False)],
+    [
+        ("[training]\naugment = true", True),
+        ("[training]\nseed = 1", False),
+        ("training = 3", False),
+        ("by hand, see mail", False),
+    ],
 )
-def test_what_is_noted_as_a_recipe_says_whether_images_were_moved(model: Model, tmp_path: Path, recipe: str, augmented: bool):
+def test_what_is_noted_as_a_recipe_says_whether_images_were_moved(
+    model: Model, tmp_path: Path, recipe: str, augmented: bool
+):
     save(model, tmp_path / "m.safetensors", provenance={"recipe": recipe})
     assert read_header(tmp_path / "m.safetensors").augmented == augmented
 
 
-def test_half_precision_halves_the_file_and_rounds_the_weights(model: Model, file: Path, tmp_path: Path):
+def test_half_precision_halves_the_file_and_rounds_the_weights(
+    model: Model, file: Path, tmp_path: Path
+):
     save(model, tmp_path / "half.safetensors", half=True)
     assert (tmp_path / "half.safetensors").stat().st_size < 0.6 * file.stat().st_size
     back = load(tmp_path / "half.safetensors").state_dict()
     for name, value in model.state_dict().items():
         assert back[name].dtype == value.dtype
-        torch.testing.assert_close(back[name], value.half().float() if value.ndim > 1 else value, rtol=0, atol=0)
+        torch.testing.assert_close(
+            back[name], value.half().float() if value.ndim > 1 else value, rtol=0, atol=0
+        )
     with torch.no_grad():
         next(value for value in model.parameters() if value.ndim > 1).fill_(1e5)
     with pytest.raises(ValueError, match="has values beyond 65504, the largest of half precision"):
@@ -126,7 +146,9 @@ def test_a_missing_file_and_folder_are_named(model: Model, tmp_path: Path):
         save(model, tmp_path / "none" / "model.safetensors")
 
 
-def test_a_failed_save_leaves_the_old_file_and_nothing_else(file: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+):
     before = file.read_bytes()
 
     def disk_full(state: object, path: Path, metadata: object) -> None:

@@ -37,13 +37,25 @@ def test_other_channel_counts_are_read_off_too():
             "lastConv.bias": (2,),
         }
         norms = {
-            f"batchNorms.{i}.{key}": (n,) for i, n in enumerate((3, 6)) for key in ("weight", "bias", "running_mean", "running_var")
+            f"batchNorms.{i}.{key}": (n,)
+            for i, n in enumerate((3, 6))
+            for key in ("weight", "bias", "running_mean", "running_var")
         }
         tensors = {prefix + key: torch.rand(shape) for key, shape in {**shapes, **norms}.items()}
-        return {**tensors, **{f"{prefix}batchNorms.{i}.num_batches_tracked": torch.tensor(0) for i in range(2)}}
+        return {
+            **tensors,
+            **{f"{prefix}batchNorms.{i}.num_batches_tracked": torch.tensor(0) for i in range(2)},
+        }
 
     model = from_icon({**unet("netPhi.net.net."), **unet("netPsi.net.")})
-    want = ModelConfig(dimension=2, stage=1, resolutions=2, image_channels=2, down_channels=(5, 7), up_channels=(3, 6))
+    want = ModelConfig(
+        dimension=2,
+        stage=1,
+        resolutions=2,
+        image_channels=2,
+        down_channels=(5, 7),
+        up_channels=(3, 6),
+    )
     assert model.config == want
     assert from_icon(unet("net.")).config.resolutions == 1
 
@@ -51,12 +63,16 @@ def test_other_channel_counts_are_read_off_too():
 def test_wrappers_and_cached_grids_are_dropped(state: dict[str, Tensor]):
     plain = from_icon(state).state_dict()
     wrapped = {f"regis_net.{name}": value for name, value in state.items()}
-    wrapped["regis_net.identity_map"] = wrapped["regis_net.netPhi.identity_map"] = torch.zeros(1, 2, 4, 4)
+    wrapped["regis_net.identity_map"] = wrapped["regis_net.netPhi.identity_map"] = torch.zeros(
+        1, 2, 4, 4
+    )
     found = from_icon(wrapped).state_dict()
     assert all(torch.equal(found[name], value) for name, value in plain.items())
 
 
-def test_the_whole_way_from_a_file_of_the_reference_to_a_checkpoint(state: dict[str, Tensor], tmp_path: Path):
+def test_the_whole_way_from_a_file_of_the_reference_to_a_checkpoint(
+    state: dict[str, Tensor], tmp_path: Path
+):
     torch.save(state, tmp_path / "network.trch")
     model = from_icon(read_icon(tmp_path / "network.trch"))
     save(model, tmp_path / "model.safetensors")
@@ -72,8 +88,14 @@ def without(state: dict[str, Tensor], part: str) -> dict[str, Tensor]:
     ("change", "message"),
     [
         (lambda s: without(s, "netPsi.net.lastConv.bias"), "missing tensor.*last.bias"),
-        (lambda s: {**s, "netPsi.net.downConvs.7.weight": torch.zeros(1)}, r"missing tensor\(s\) of 'down'"),
-        (lambda s: {**s, "netPsi.net.batchNorms.9.weight": torch.zeros(1)}, "1 unexpected tensor.*norm.9.weight"),
+        (
+            lambda s: {**s, "netPsi.net.downConvs.7.weight": torch.zeros(1)},
+            r"missing tensor\(s\) of 'down'",
+        ),
+        (
+            lambda s: {**s, "netPsi.net.batchNorms.9.weight": torch.zeros(1)},
+            "1 unexpected tensor.*norm.9.weight",
+        ),
         (lambda s: {**s, "optimizer.step": torch.zeros(1)}, "unexpected name 'optimizer.step'"),
         (lambda s: without(s, "netPhi.netPsi"), "not a Stage1 or Stage2"),
         (
@@ -84,7 +106,10 @@ def without(state: dict[str, Tensor], part: str) -> dict[str, Tensor]:
             lambda s: {**s, "netPsi.net.lastConv.bias": torch.zeros(2).half()},
             r"\(2,\) torch.float16, expected \(2,\) torch.float32",
         ),
-        (lambda s: {**s, "netPsi.net.lastConv.bias": torch.full((2,), torch.nan)}, "last.bias' has NaN"),
+        (
+            lambda s: {**s, "netPsi.net.lastConv.bias": torch.full((2,), torch.nan)},
+            "last.bias' has NaN",
+        ),
         (lambda s: {}, "empty"),
     ],
 )
@@ -102,7 +127,9 @@ class Malicious:
 def test_a_file_that_would_run_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"weight": Malicious()}, "evil.trch")
-    with pytest.raises(CheckpointError, match="evil.trch: not a file of weights that torch can read safely") as error:
+    with pytest.raises(
+        CheckpointError, match="evil.trch: not a file of weights that torch can read safely"
+    ) as error:
         read_icon("evil.trch")
     assert "\n" not in str(error.value)
     assert not Path("owned").exists()
@@ -117,7 +144,9 @@ def test_files_that_are_not_weights(tmp_path: Path, content: bytes):
 
 def test_a_file_of_something_else(tmp_path: Path):
     torch.save([torch.zeros(2)], tmp_path / "list.trch")
-    with pytest.raises(CheckpointError, match="list.trch: expected a state dict, names to tensors, got a list"):
+    with pytest.raises(
+        CheckpointError, match="list.trch: expected a state dict, names to tensors, got a list"
+    ):
         read_icon(tmp_path / "list.trch")
     with pytest.raises(FileNotFoundError, match="none.trch: no such file"):
         read_icon(tmp_path / "none.trch")

@@ -19,7 +19,9 @@ def test_every_model_has_a_card_and_loads_with_its_hash_checked(name: str):
     assert found.path.stat().st_size <= MOST
     assert load(found.path).config == found.header.config
     assert found.header.provenance["command"] in found.commands
-    assert float(found.header.provenance["training minutes"]) <= found.minutes  # it may have started from another model
+    assert (
+        float(found.header.provenance["training minutes"]) <= found.minutes
+    )  # it may have started from another model
     assert found.data
     assert found.limits
 
@@ -28,9 +30,15 @@ def test_every_model_has_a_card_and_loads_with_its_hash_checked(name: str):
 def test_the_scores_on_a_card_are_those_of_the_tables_in_the_documents(name: str):
     for score in card(name).scores:
         for told, kind in ((score.refined, ""), (score.alone, "-alone")):
-            summary = json.loads((RESULTS / f"{name}-{score.set}{kind}.json").read_text())["summary"]
+            summary = json.loads((RESULTS / f"{name}-{score.set}{kind}.json").read_text())[
+                "summary"
+            ]
             dice = summary.get("mean_dice")
-            assert told == (f"{dice['mean']:.3f}" if dice else f"{summary['mean_landmark_error_mm']['mean']:.2f} mm")
+            assert told == (
+                f"{dice['mean']:.3f}"
+                if dice
+                else f"{summary['mean_landmark_error_mm']['mean']:.2f} mm"
+            )
 
 
 def test_the_default_model_is_free_to_use():
@@ -42,5 +50,8 @@ def test_the_default_model_is_free_to_use():
 
 def test_a_model_is_found_by_name_or_by_file(tmp_path: Path):
     assert find(find(DEFAULT)) == find(DEFAULT)
-    with pytest.raises(FileNotFoundError, match="no such checkpoint file, and no model in the box, which has default, research"):
+    with pytest.raises(
+        FileNotFoundError,
+        match="no such checkpoint file, and no model in the box, which has default, research",
+    ):
         find(tmp_path / "other.safetensors")

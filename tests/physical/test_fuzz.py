@@ -1,4 +1,6 @@
-"""Damaged files of every kind: the readers answer with a value or with one clear line, and with nothing else."""
+"""Damaged files of every kind: the readers answer with a value or with one clear line, and with
+nothing else.
+"""
 
 from pathlib import Path
 
@@ -13,7 +15,9 @@ from gradicon.physical.transforms import read_transform
 from physical.geometry import random_image
 
 FUZZ = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-EDITS = st.tuples(st.integers(0, 10**6), st.integers(0, 255), st.sampled_from(["flip", "cut", "insert"]))
+EDITS = st.tuples(
+    st.integers(0, 10**6), st.integers(0, 255), st.sampled_from(["flip", "cut", "insert"])
+)
 
 
 def damage(content: bytes, edit: tuple[int, int, str]) -> bytes:
@@ -35,7 +39,9 @@ def answers_with_a_value_or_one_line(read: object, path: Path) -> None:
     assert path.name in message
 
 
-@pytest.mark.parametrize("name", ["image.nii.gz", "image.nii", "image.nrrd", "image.mha", "image.png"])
+@pytest.mark.parametrize(
+    "name", ["image.nii.gz", "image.nii", "image.nrrd", "image.mha", "image.png"]
+)
 @FUZZ
 @given(edit=EDITS)
 def test_images(tmp_path: Path, name: str, edit: tuple[int, int, str]):
@@ -62,8 +68,12 @@ def test_transforms(tmp_path: Path, name: str, edit: tuple[int, int, str]):
 @FUZZ
 @given(
     content=st.binary(max_size=400),
-    name=st.sampled_from(["x.nii.gz", "x.nii", "x.nrrd", "x.mha", "x.png", "x.tif", "x.h5", "x.tfm"]),
+    name=st.sampled_from(
+        ["x.nii.gz", "x.nii", "x.nrrd", "x.mha", "x.png", "x.tif", "x.h5", "x.tfm"]
+    ),
 )
 def test_random_bytes(tmp_path: Path, content: bytes, name: str):
     (tmp_path / name).write_bytes(content)
-    answers_with_a_value_or_one_line(read_transform if name.endswith((".h5", ".tfm")) else read_image, tmp_path / name)
+    answers_with_a_value_or_one_line(
+        read_transform if name.endswith((".h5", ".tfm")) else read_image, tmp_path / name
+    )

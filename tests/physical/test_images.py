@@ -35,6 +35,8 @@ def test_what_is_not_a_scalar_image_is_named(tmp_path: Path):
         read_volume(tmp_path / "text.nii")
     sitk.WriteImage(sitk.Image([4, 4], sitk.sitkVectorUInt8, 3), str(tmp_path / "rgb.png"))
     with pytest.raises(
-        ValueError, match="rgb.png: expected a 2-D or 3-D image with one real value per voxel, got 2-D with 3 values"
+        ValueError,
+        match="rgb.png: expected a 2-D or 3-D image with one real value per voxel, got 2-D with "
+        "3 values",
     ):
         read_volume(tmp_path / "rgb.png")

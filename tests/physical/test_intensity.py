@@ -12,11 +12,15 @@ def volume(values: torch.Tensor) -> Volume:
 
 
 def test_mr_is_clipped_at_its_percentiles():
-    values = torch.randint(0, 4000, (20, 30), generator=torch.Generator().manual_seed(0), dtype=torch.int16)
+    values = torch.randint(
+        0, 4000, (20, 30), generator=torch.Generator().manual_seed(0), dtype=torch.int16
+    )
     low, high = np.quantile(values.numpy(), [0.01, 0.99])
     scaled = mr_quantile(volume(values)).data
     assert scaled.dtype == torch.float32
-    np.testing.assert_allclose(scaled[0, 0], (values.numpy().clip(low, high) - low) / (high - low), atol=1e-6)
+    np.testing.assert_allclose(
+        scaled[0, 0], (values.numpy().clip(low, high) - low) / (high - low), atol=1e-6
+    )
 
 
 def test_ct_is_clipped_to_a_window():
@@ -25,5 +29,7 @@ def test_ct_is_clipped_to_a_window():
 
 
 def test_a_constant_image_is_refused():
-    with pytest.raises(ValueError, match="nothing to see between intensities 7 and 7: the image is constant"):
+    with pytest.raises(
+        ValueError, match="nothing to see between intensities 7 and 7: the image is constant"
+    ):
         mr_quantile(volume(torch.full((4, 4), 7)))

@@ -18,21 +18,31 @@ def blobs(shape: tuple[int, ...], seed: int = 0) -> sitk.Image:
 
 def turned(dimension: int) -> sitk.Transform:
     turn = sitk.Euler3DTransform() if dimension == 3 else sitk.Euler2DTransform()
-    turn.SetParameters([0.05, -0.03, 0.2, 1.234, -0.567, 0.391] if dimension == 3 else [0.3, 1.234, -0.567])
+    turn.SetParameters(
+        [0.05, -0.03, 0.2, 1.234, -0.567, 0.391] if dimension == 3 else [0.3, 1.234, -0.567]
+    )
     turn.SetCenter([-5.0, 12.0, 3.0][:dimension])
     return turn
 
 
 @pytest.mark.parametrize("shape", [(9, 11, 8), (12, 10), (1, 9, 8)])
 def test_labels_are_read_as_itk_reads_them(shape: tuple[int, ...]):
-    moving, fixed = blobs(shape), blobs(tuple(n + 3 for n in shape), 1)
+    moving = blobs(shape)
+    fixed = blobs(tuple(n + 3 for n in shape), 1)
     ours = resample(moving, fixed, turned(len(shape)), "label", outside=7)
-    itk = sitk.Resample(moving, fixed, turned(len(shape)), sitk.sitkLabelLinear, 7, moving.GetPixelID())
-    a, b = sitk.GetArrayFromImage(ours), sitk.GetArrayFromImage(itk)
+    itk = sitk.Resample(
+        moving, fixed, turned(len(shape)), sitk.sitkLabelLinear, 7, moving.GetPixelID()
+    )
+    a = sitk.GetArrayFromImage(ours)
+    b = sitk.GetArrayFromImage(itk)
     assert len(np.unique(b)) > 2  # several labels, and the outside
     np.testing.assert_array_equal(a, b)
     assert ours.GetPixelID() == moving.GetPixelID()
-    assert (ours.GetOrigin(), ours.GetSpacing(), ours.GetDirection()) == (itk.GetOrigin(), itk.GetSpacing(), itk.GetDirection())
+    assert (ours.GetOrigin(), ours.GetSpacing(), ours.GetDirection()) == (
+        itk.GetOrigin(),
+        itk.GetSpacing(),
+        itk.GetDirection(),
+    )
 
 
 def test_at_the_voxels_nothing_changes():

@@ -11,13 +11,15 @@ from gradicon.physical.space import Space
 from gradicon.physical.volume import Volume
 from physical.geometry import random_image
 
-SEEDS, DIMENSIONS = st.integers(0, 999), st.integers(2, 3)
+SEEDS = st.integers(0, 999)
+DIMENSIONS = st.integers(2, 3)
 
 
 @given(SEEDS, DIMENSIONS)
 def test_indices_and_unit_coordinates_are_where_itk_says(seed: int, dimension: int):
     image = random_image(seed, dimension)
-    space, random = space_of(image), np.random.default_rng(seed)
+    space = space_of(image)
+    random = np.random.default_rng(seed)
     index = random.uniform(0, 4, dimension)  # in ITK's order
     want = image.TransformContinuousIndexToPhysicalPoint(index.tolist())
     unit = index[::-1] / (np.array(space.shape) - 1)
@@ -37,7 +39,9 @@ def test_a_resized_volume_shows_the_same_thing_at_the_same_place():
     space = Space((30, 20), np.array([[0.5, 0.1, 3.0], [-0.2, 2.0, 7.0], [0.0, 0.0, 1.0]]))
     indices = np.stack(np.meshgrid(np.arange(30), np.arange(20), indexing="ij"), -1).reshape(-1, 2)
     mm = indices @ space.index_to_mm[:-1, :-1].T + space.index_to_mm[:-1, -1]
-    volume = Volume(torch.from_numpy(mm @ [0.3, 0.7]).reshape(1, 1, 30, 20), space)  # a linear function of millimetres
+    volume = Volume(
+        torch.from_numpy(mm @ [0.3, 0.7]).reshape(1, 1, 30, 20), space
+    )  # a linear function of millimetres
     resized = volume.resized((11, 47))
     indices = np.stack(np.meshgrid(np.arange(11), np.arange(47), indexing="ij"), -1).reshape(-1, 2)
     mm = indices @ resized.space.index_to_mm[:-1, :-1].T + resized.space.index_to_mm[:-1, -1]
@@ -83,6 +87,8 @@ def test_canonical_keeps_every_voxel_where_it_is(seed: int, dimension: int):
 def test_canonical_undoes_every_stored_order_and_direction():
     plain = from_sitk(sitk.GetImageFromArray(np.arange(4 * 5 * 6.0).reshape(4, 5, 6)))
     for order in ("RAS", "LAS", "LPS", "RPI", "SAR", "ALI"):
-        stored = from_sitk(sitk.DICOMOrient(sitk.GetImageFromArray(np.arange(4 * 5 * 6.0).reshape(4, 5, 6)), order)).canonical()
+        stored = from_sitk(
+            sitk.DICOMOrient(sitk.GetImageFromArray(np.arange(4 * 5 * 6.0).reshape(4, 5, 6)), order)
+        ).canonical()
         assert torch.equal(stored.data, plain.data)
         np.testing.assert_allclose(stored.space.index_to_mm, plain.space.index_to_mm, atol=1e-12)

@@ -28,18 +28,27 @@ def rotated_world(image: sitk.Image, degrees: float = 25) -> sitk.Image:
     return turned
 
 
-def synthetic_pair(shape: tuple[int, ...], spacing: tuple[float, ...], size: float = 0.04) -> tuple[sitk.Image, sitk.Image]:
-    """A moving image and a smoothly deformed copy of it, the fixed one; `spacing` in array order."""
+def synthetic_pair(
+    shape: tuple[int, ...], spacing: tuple[float, ...], size: float = 0.04
+) -> tuple[sitk.Image, sitk.Image]:
+    """A moving image and a smoothly deformed copy of it, the fixed one; `spacing` in
+    array order.
+    """
     moving = blobs(shape, 1)
     fixed = warp(moving, smooth_field(shape, 4, size=size, dtype=torch.float32))
-    images = [sitk.GetImageFromArray((1000 * image[0, 0]).numpy().astype(np.int16)) for image in (fixed, moving)]
+    images = [
+        sitk.GetImageFromArray((1000 * image[0, 0]).numpy().astype(np.int16))
+        for image in (fixed, moving)
+    ]
     for image in images:
         image.SetSpacing(spacing[::-1])
     return images[0], images[1]
 
 
 def error_of(a: sitk.Image, b: sitk.Image, border: int = 3) -> float:
-    """Root mean square difference of two images inside a border, in units of the second one's standard deviation."""
+    """Root mean square difference of two images inside a border, in units of the second one's
+    standard deviation.
+    """
     inner = (slice(border, -border),) * a.GetDimension() if border else ...
     x, y = (sitk.GetArrayFromImage(image).astype(float)[inner] for image in (a, b))
     return float(np.sqrt(((x - y) ** 2).mean()) / y.std())

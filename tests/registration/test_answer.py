@@ -9,16 +9,22 @@ import torch
 from gradicon.core.transform import DisplacementField, identity
 from gradicon.models import ModelConfig, build, save
 from gradicon.registration.answer import held, settled
-from gradicon.registration.folds import folded
 from gradicon.registration.options import Options
 from gradicon.registration.register import register
+from gradicon.registration.solve.folds import folded
 from maps import blobs, smooth_field
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
-def test_refinement_is_held_to_what_makes_images_alike_and_to_what_saw_all_their_detail(dimension: int):
-    grid, coarse, finer = (20, 24, 32)[:dimension], (12, 15, 20)[:dimension], (12, 16, 20)[:dimension]
-    still, image, other = identity(dimension).materialise(grid), blobs(grid, 1), blobs(grid, 2)
+def test_refinement_is_held_to_what_makes_images_alike_and_to_what_saw_all_their_detail(
+    dimension: int,
+):
+    grid = (20, 24, 32)[:dimension]
+    coarse = (12, 15, 20)[:dimension]
+    finer = (12, 16, 20)[:dimension]
+    still = identity(dimension).materialise(grid)
+    image = blobs(grid, 1)
+    other = blobs(grid, 2)
     assert held(still, other, image, finer) == 0  # nothing speaks for the answer
     assert held(still, other, image, coarse) == pytest.approx(0.02)
     assert held(still, image, image, finer) == pytest.approx(0.1, rel=0.05)
@@ -29,7 +35,9 @@ def test_refinement_is_held_to_what_makes_images_alike_and_to_what_saw_all_their
 
 def test_an_answer_is_smoothed_where_it_folds_and_else_left_alone():
     whole = smooth_field((24, 20, 22), 3, size=0.02, dtype=torch.float32)
-    torn = DisplacementField(whole.u + 0.2 * torch.nn.functional.pad(torch.ones(1, 3, 2, 2, 2), [9, 11, 9, 9, 9, 13]))
+    torn = DisplacementField(
+        whole.u + 0.2 * torch.nn.functional.pad(torch.ones(1, 3, 2, 2, 2), [9, 11, 9, 9, 9, 13])
+    )
     assert folded(torn).any()
     mended, same = settled((torn, whole))
     assert not folded(mended).any()
@@ -44,10 +52,17 @@ def test_a_model_that_folds_is_mended_without_refinement_too(tmp_path: Path):
         if "last" in name:
             torch.nn.init.normal_(parameter, std=0.1)
     save(wild, tmp_path / "wild.safetensors")
-    moving, fixed = blobs((20, 24, 22), 1), blobs((20, 24, 22), 2)
+    moving = blobs((20, 24, 22), 1)
+    fixed = blobs((20, 24, 22), 2)
     with torch.no_grad():
         assert folded(wild(moving, fixed).materialise((20, 24, 22))).any()
-    images = [sitk.GetImageFromArray((1000 * image[0, 0]).numpy().astype("int16")) for image in (fixed, moving)]
-    found = register(*images, Options(model=str(tmp_path / "wild.safetensors"), refine=0, init="none", device="cpu"))
+    images = [
+        sitk.GetImageFromArray((1000 * image[0, 0]).numpy().astype("int16"))
+        for image in (fixed, moving)
+    ]
+    found = register(
+        *images,
+        Options(model=str(tmp_path / "wild.safetensors"), refine=0, init="none", device="cpu"),
+    )
     assert not folded(found.phi).any()
     assert not folded(found.inverse_phi).any()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradicon.registration.report import ReportContent, render_report
+from gradicon.registration.result.report import ReportContent, render_report
 from maps import smooth_field
 
 HOSTILE = "<script>alert(1)</script> \"quoted\" 'single' & @@volumes@@ </title> \\1"
@@ -37,7 +37,9 @@ def content(shape: tuple[int, ...] = (5, 6, 7)) -> ReportContent:
 def embedded(page: str, name: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     found = re.findall(rf'<script type="text/plain" id="volume-{name}">([^<]*)</script>', page)
     assert len(found) == 1
-    return np.frombuffer(gzip.decompress(base64.b64decode(found[0], validate=True)), dtype).reshape(shape)
+    return np.frombuffer(gzip.decompress(base64.b64decode(found[0], validate=True)), dtype).reshape(
+        shape
+    )
 
 
 class Reader(HTMLParser):
@@ -77,17 +79,26 @@ def test_the_volumes_decode_to_the_values_given(shape: tuple[int, ...]):
     given = content(shape)
     page = render_report(given)
     for name, image in (("fixed", given.fixed), ("moving", given.moving), ("warped", given.warped)):
-        np.testing.assert_allclose(embedded(page, name, "u1", shape) / 255, image.numpy(), atol=0.5 / 255 + 1e-6)
+        np.testing.assert_allclose(
+            embedded(page, name, "u1", shape) / 255, image.numpy(), atol=0.5 / 255 + 1e-6
+        )
     displacement = embedded(page, "displacement", "<i2", (len(shape), *shape)) / 64
     np.testing.assert_allclose(displacement, given.displacement.numpy(), atol=0.5 / 64 + 1e-6)
-    jacobian, determinant = embedded(page, "jacobian", "u1", shape), given.jacobian.numpy()
+    jacobian = embedded(page, "jacobian", "u1", shape)
+    determinant = given.jacobian.numpy()
     assert np.array_equal(jacobian == 0, determinant <= 0)
-    np.testing.assert_allclose((jacobian[jacobian > 0] - 1.0) / 127, determinant[jacobian > 0].clip(0, 2), atol=0.5 / 127 + 1e-6)
+    np.testing.assert_allclose(
+        (jacobian[jacobian > 0] - 1.0) / 127,
+        determinant[jacobian > 0].clip(0, 2),
+        atol=0.5 / 127 + 1e-6,
+    )
 
 
 @pytest.mark.parametrize(("shape", "spacing"), [((6, 7), [2.0, 1.0]), ((5, 6, 7), [2.0, 1.0, 1.5])])
 def test_the_grid_is_given_in_array_order(shape: tuple[int, ...], spacing: list[float]):
-    found = re.findall(r'<script type="application/json" id="grid">(.*?)</script>', render_report(content(shape)))
+    found = re.findall(
+        r'<script type="application/json" id="grid">(.*?)</script>', render_report(content(shape))
+    )
     assert [json.loads(text) for text in found] == [{"shape": list(shape), "spacing": spacing}]
 
 
@@ -103,7 +114,10 @@ def test_values_beyond_the_range_are_clipped():
     displacement = torch.tensor([[[1e6, -1e6], [float("nan"), 1.0]], [[0.0, 0.0], [0.0, 0.0]]])
     page = render_report(replace(given, fixed=image, displacement=displacement))
     assert embedded(page, "fixed", "u1", (2, 2)).tolist() == [[0, 255], [0, 255]]
-    assert embedded(page, "displacement", "<i2", (2, 2, 2))[0].tolist() == [[32767, -32767], [0, 64]]
+    assert embedded(page, "displacement", "<i2", (2, 2, 2))[0].tolist() == [
+        [32767, -32767],
+        [0, 64],
+    ]
 
 
 def test_tensors_of_any_layout_and_precision_are_taken():
@@ -131,12 +145,23 @@ def test_hostile_text_stays_text():
 
 
 def test_a_file_name_that_is_no_unicode_can_be_written():
-    assert "scan?.nii" in render_report(replace(content(), title="scan\udcff.nii")).encode("utf-8").decode("utf-8")
+    assert "scan?.nii" in render_report(replace(content(), title="scan\udcff.nii")).encode(
+        "utf-8"
+    ).decode("utf-8")
 
 
 def test_everything_said_is_on_the_page():
     text = Reader(render_report(content())).text
-    for part in ("moving.nii.gz onto fixed.nii.gz", "Dice", "0.8", "Dice by label", "caudate", "0.7", "1.2.3", "A note."):
+    for part in (
+        "moving.nii.gz onto fixed.nii.gz",
+        "Dice",
+        "0.8",
+        "Dice by label",
+        "caudate",
+        "0.7",
+        "1.2.3",
+        "A note.",
+    ):
         assert part in text
 
 
@@ -152,7 +177,9 @@ def test_the_same_content_gives_the_same_page():
 
 
 def test_a_page_stays_under_nine_bytes_a_voxel():
-    """Noise is the worst case for the images, 4/3 bytes a voxel each; a displacement field is smooth."""
+    """Noise is the worst case for the images, 4/3 bytes a voxel each; a displacement field is
+    smooth.
+    """
     shape = (32, 40, 36)
     voxels = torch.tensor([n - 1.0 for n in shape]).reshape(3, 1, 1, 1)
     displacement = smooth_field(shape, 1, dtype=torch.float32).u[0] * voxels
@@ -162,7 +189,9 @@ def test_a_page_stays_under_nine_bytes_a_voxel():
 
 @pytest.mark.parametrize("name", ["moving", "warped", "jacobian"])
 def test_an_image_on_another_grid_is_named(name: str):
-    with pytest.raises(ValueError, match=rf"^{name} must have the shape of fixed, \(5, 6, 7\), got \(5, 6, 8\)$"):
+    with pytest.raises(
+        ValueError, match=rf"^{name} must have the shape of fixed, \(5, 6, 7\), got \(5, 6, 8\)$"
+    ):
         replace(content(), **{name: torch.zeros(5, 6, 8)})
 
 
@@ -174,7 +203,9 @@ def test_a_displacement_of_the_wrong_shape_is_named(shape: tuple[int, ...]):
 
 @pytest.mark.parametrize("shape", [(7,), (1, 1, 5, 6, 7), (0, 6, 7)])
 def test_a_fixed_image_that_is_no_image_is_named(shape: tuple[int, ...]):
-    with pytest.raises(ValueError, match=r"^fixed must have the shape \(y, x\) or \(z, y, x\), got "):
+    with pytest.raises(
+        ValueError, match=r"^fixed must have the shape \(y, x\) or \(z, y, x\), got "
+    ):
         replace(content(), fixed=torch.zeros(shape))
 
 

@@ -55,10 +55,20 @@ def scans(folder: Path, count: int = 4, shape: tuple[int, ...] = (24, 16)) -> Pa
         write_image(folder / f"i{i}.nii.gz", (1000 * image).numpy().astype(np.float32))
         labels = np.where(image > 0.6, 40, np.where(image < 0.3, 7, 0)).astype(np.int16)
         write_image(folder / f"l{i}.nii.gz", labels)
-        points = [[f"{k}", *(f"{7.0 * (a + 1) + 1.5 * (3 + k + (a + i) % 2)}" for a in range(len(shape)))] for k in range(3)]
+        points = [
+            [f"{k}", *(f"{7.0 * (a + 1) + 1.5 * (3 + k + (a + i) % 2)}" for a in range(len(shape)))]
+            for k in range(3)
+        ]
         write_csv(folder / f"p{i}.csv", ["label", *"xyz"[: len(shape)]], points)
     rows = [[f"i{i}.nii.gz", f"l{i}.nii.gz", f"p{i}.csv"] for i in range(count)]
-    header = ["fixed", "moving", "fixed_labels", "moving_labels", "fixed_landmarks", "moving_landmarks"]
+    header = [
+        "fixed",
+        "moving",
+        "fixed_labels",
+        "moving_labels",
+        "fixed_landmarks",
+        "moving_landmarks",
+    ]
     pair = ["i0.nii.gz", "i1.nii.gz", "l0.nii.gz", "l1.nii.gz", "p0.csv", "p1.csv"]
     write_csv(folder / "pairs.csv", header, [pair])
     return write_csv(folder / "images.csv", ["image", "labels", "landmarks"], rows)

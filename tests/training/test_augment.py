@@ -37,9 +37,13 @@ def test_flips_are_exact_and_shared(shape: tuple[int, ...], seed: int):
     assert torch.equal(a, b)
     axes = [2 + i for i in range(len(shape)) if a[i, i] < 0]
     image = blobs(shape, 1)
-    torch.testing.assert_close(augmented(image, to_unit_cube(a[None])), image.flip(axes), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        augmented(image, to_unit_cube(a[None])), image.flip(axes), atol=1e-5, rtol=0
+    )
     labels = (image[:, 0] * 5).to(torch.uint8)
-    assert torch.equal(augmented_labels(labels, to_unit_cube(a[None])), labels.flip([axis - 1 for axis in axes]))
+    assert torch.equal(
+        augmented_labels(labels, to_unit_cube(a[None])), labels.flip([axis - 1 for axis in axes])
+    )
 
 
 def test_noise_is_independent_and_of_the_papers_size():
@@ -57,7 +61,9 @@ def test_landmarks_follow_the_image(seed: int, dimension: int):
     shape = (40, 44) if dimension == 2 else (26, 30, 28)
     point = 0.4 + 0.2 * torch.rand((1, dimension, 1), generator=generator(seed, "point"))
     x = unit_grid(shape, like=point)
-    blob = (-((x - point.reshape(1, -1, *[1] * dimension)) ** 2).sum(1, keepdim=True) / (2 * 0.06**2)).exp()
+    blob = (
+        -((x - point.reshape(1, -1, *[1] * dimension)) ** 2).sum(1, keepdim=True) / (2 * 0.06**2)
+    ).exp()
     phi = to_unit_cube(draw(dimension, generator(seed))[0][None])
     seen = augmented(blob, phi)
     centre = (seen * x).flatten(2).sum(2) / seen.flatten(2).sum(2)
@@ -77,13 +83,20 @@ def test_what_is_smooth_has_unit_variance_and_interpolates_what_scipy_does(dimen
     letters = "ij" if dimension == 2 else "ijk"
     there = ",".join(f"{big}{small}" for big, small in zip("XYZ", letters, strict=False))
     want = torch.einsum(f"{letters},{there}->{'XYZ'[:dimension]}", drawn[0, 0].double(), *basis)
-    torch.testing.assert_close(field[0, 0].double() * 0.479 ** (dimension / 2), want, atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        field[0, 0].double() * 0.479 ** (dimension / 2), want, atol=1e-5, rtol=0
+    )
 
 
 def test_warps_of_the_size_in_use_do_not_fold():
     shape = (24, 24, 24)
     drawn = torch.stack([control_values(3, 3, generator(seed)) for seed in range(20)])
-    assert fold_percentage(warped(to_unit_cube(torch.eye(3, 4)[None]), drawn, 0.02, shape), shape).max() == 0
+    assert (
+        fold_percentage(
+            warped(to_unit_cube(torch.eye(3, 4)[None]), drawn, 0.02, shape), shape
+        ).max()
+        == 0
+    )
 
 
 def test_another_contrast_keeps_the_order_of_shades_and_the_range():
@@ -101,6 +114,11 @@ def test_another_contrast_keeps_the_order_of_shades_and_the_range():
 def test_landmarks_follow_a_bent_image(seed: int, dimension: int):
     x = torch.rand((1, dimension, 50), generator=generator(seed, "points"))
     affine = to_unit_cube(draw(dimension, generator(seed))[0][None])
-    phi = warped(affine, control_values(dimension, dimension, generator(seed))[None], 0.02, (20, 20, 20)[:dimension])
+    phi = warped(
+        affine,
+        control_values(dimension, dimension, generator(seed))[None],
+        0.02,
+        (20, 20, 20)[:dimension],
+    )
     torch.testing.assert_close(phi(augmented_points(x, phi)), x, atol=1e-4, rtol=0)
     assert (phi(augmented_points(x, affine)) - x).abs().max() > 1e-3

@@ -24,19 +24,29 @@ def stored(folder: Path, labels: list[list[int]]) -> Dataset:
     for each, values in zip(maps, labels, strict=True):
         each[: len(values)] = np.array(values)[:, None]
     images = np.random.default_rng(0).uniform(size=maps.shape)
-    store_arrays(folder, images, DataConfig(shape=SHAPE), labels=maps if any(labels) else None, train=range(len(labels)))
+    store_arrays(
+        folder,
+        images,
+        DataConfig(shape=SHAPE),
+        labels=maps if any(labels) else None,
+        train=range(len(labels)),
+    )
     return Dataset.open(folder)
 
 
 def recipe(labels_at_once: int) -> Recipe:
-    model = ModelConfig(dimension=2, stage=1, resolutions=1, down_channels=(4, 8), up_channels=(4, 8))
+    model = ModelConfig(
+        dimension=2, stage=1, resolutions=1, down_channels=(4, 8), up_channels=(4, 8)
+    )
     loss = LossConfig(label_weight=1, labels_at_once=labels_at_once)
     training = TrainingConfig(batch_size=3, stage1_steps=2, stage2_steps=0)
     return Recipe(data=DataConfig(shape=SHAPE), model=model, loss=loss, training=training)
 
 
 def batches(dataset: Dataset, labels_at_once: int) -> Batches:
-    return Batches(recipe(labels_at_once), Shelf(dataset, torch.device("cpu")), Pairs.of(dataset, 0), range(3))
+    return Batches(
+        recipe(labels_at_once), Shelf(dataset, torch.device("cpu")), Pairs.of(dataset, 0), range(3)
+    )
 
 
 def test_all_labels_that_both_images_have_are_compared_if_there_is_room(tmp_path: Path):
@@ -48,7 +58,9 @@ def test_all_labels_that_both_images_have_are_compared_if_there_is_room(tmp_path
 def test_of_many_labels_each_has_its_turn_and_a_step_is_always_the_same(tmp_path: Path):
     made = batches(stored(tmp_path / "data", [list(range(1, 8))] * 2), 2)
     drawn = [made.load(step).compared for step in range(1, 30)]
-    assert {value for each in drawn if each is not None for value in each.flatten().tolist()} == set(range(1, 8))
+    assert {
+        value for each in drawn if each is not None for value in each.flatten().tolist()
+    } == set(range(1, 8))
     assert all(len(set(row)) == 2 for each in drawn if each is not None for row in each.tolist())
     again = made.load(5).compared
     assert again is not None
@@ -56,7 +68,10 @@ def test_of_many_labels_each_has_its_turn_and_a_step_is_always_the_same(tmp_path
 
 
 def test_a_joined_folder_without_labels_is_judged_by_its_images(tmp_path: Path):
-    folders = [stored(tmp_path / "a", [[1, 2], [1, 2]]).folder, stored(tmp_path / "b", [[], []]).folder]
+    folders = [
+        stored(tmp_path / "a", [[1, 2], [1, 2]]).folder,
+        stored(tmp_path / "b", [[], []]).folder,
+    ]
     join(folders, tmp_path / "both")
     joined = Dataset.open(tmp_path / "both")
     check_loss_has_data(recipe(16), joined)
@@ -66,7 +81,8 @@ def test_a_joined_folder_without_labels_is_judged_by_its_images(tmp_path: Path):
 
 
 def test_a_folder_with_some_labels_and_one_with_none_at_all_are_refused(tmp_path: Path):
-    some, none = stored(tmp_path / "some", [[1], [1]]), stored(tmp_path / "none", [[], []])
+    some = stored(tmp_path / "some", [[1], [1]])
+    none = stored(tmp_path / "none", [[], []])
     some.metadata["images"][1]["labels"] = False
     for dataset in (some, none):
         with pytest.raises(ValueError, match="no labels, but the recipe says label_weight = 1"):
@@ -74,19 +90,29 @@ def test_a_folder_with_some_labels_and_one_with_none_at_all_are_refused(tmp_path
     check_loss_has_data(replace(recipe(16), loss=LossConfig()), none)
 
 
-def test_warps_and_contrasts_differ_between_the_images_of_a_pair_and_are_those_of_the_step(tmp_path: Path):
+def test_warps_and_contrasts_differ_between_the_images_of_a_pair_and_are_those_of_the_step(
+    tmp_path: Path,
+):
     made = batches(stored(tmp_path / "data", [[1, 2, 3, 4, 5, 6]] * 2), 16)
     how = replace(made.recipe.training, augment=True, augment_noise=0.0, flips=False)
     still = replace(made, recipe=replace(made.recipe, training=how)).load(1)
-    bent = replace(made, recipe=replace(made.recipe, training=replace(how, augment_warp=0.05))).load(1)
-    coloured = replace(made, recipe=replace(made.recipe, training=replace(how, augment_contrast=0.3))).load(1)
-    again = replace(made, recipe=replace(made.recipe, training=replace(how, augment_warp=0.05))).load(1)
+    bent = replace(
+        made, recipe=replace(made.recipe, training=replace(how, augment_warp=0.05))
+    ).load(1)
+    coloured = replace(
+        made, recipe=replace(made.recipe, training=replace(how, augment_contrast=0.3))
+    ).load(1)
+    again = replace(
+        made, recipe=replace(made.recipe, training=replace(how, augment_warp=0.05))
+    ).load(1)
     assert still.labels_a is not None
     assert bent.labels_a is not None
     assert bent.labels_b is not None
     assert coloured.labels_a is not None
     assert not torch.equal(bent.labels_a, still.labels_a)
-    assert not torch.equal(bent.labels_a, bent.labels_b)  # the labels of all images are the same, so it is the warps that differ
+    assert not torch.equal(
+        bent.labels_a, bent.labels_b
+    )  # the labels of all images are the same, so it is the warps that differ
     assert torch.equal(coloured.labels_a, still.labels_a)
     assert not torch.equal(coloured.a, still.a)
     torch.testing.assert_close(again.a, bent.a)

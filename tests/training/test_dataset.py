@@ -13,7 +13,9 @@ def test_a_change_of_any_byte_is_found(tmp_path: Path, name: str):
     content = bytearray((data / name).read_bytes())
     content[-2] ^= 1
     (data / name).write_bytes(content)
-    with pytest.raises(ValueError, match=f"{name} has changed since it was prepared: prepare it again"):
+    with pytest.raises(
+        ValueError, match=f"{name} has changed since it was prepared: prepare it again"
+    ):
         Dataset.open(data)
     (data / name).write_bytes(content[:-1])
     with pytest.raises(ValueError, match=f"{name} has changed since it was prepared"):
@@ -24,9 +26,14 @@ def test_a_change_of_any_byte_is_found(tmp_path: Path, name: str):
 
 
 def test_what_is_no_prepared_data(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match="no prepared data here: make it with `gradicon prepare`"):
+    with pytest.raises(
+        FileNotFoundError, match="no prepared data here: make it with `gradicon prepare`"
+    ):
         Dataset.open(tmp_path)
-    for text, message in (("{", "cannot be read"), ('{"format": "gradicon-data-0"}', "this version reads gradicon-data-1")):
+    for text, message in (
+        ("{", "cannot be read"),
+        ('{"format": "gradicon-data-0"}', "this version reads gradicon-data-1"),
+    ):
         (tmp_path / "dataset.json").write_text(text)
         with pytest.raises(ValueError, match=message):
             Dataset.open(tmp_path)
@@ -35,5 +42,7 @@ def test_what_is_no_prepared_data(tmp_path: Path):
 def test_a_recipe_that_prepares_otherwise_is_refused(tmp_path: Path):
     data = Dataset.open(prepared(tmp_path))
     data.check_recipe(recipe_of().data)
-    with pytest.raises(ValueError, match=r"prepared with shape = \[24, 16\], but the recipe says \[24, 24\]"):
+    with pytest.raises(
+        ValueError, match=r"prepared with shape = \[24, 16\], but the recipe says \[24, 24\]"
+    ):
         data.check_recipe(recipe_of(("[24, 16]", "[24, 24]")).data)

@@ -9,16 +9,21 @@ class Planned(torch.nn.Module):
 
     def __init__(self, plan: list[float]) -> None:
         super().__init__()
-        self.weight, self.plan = torch.nn.Parameter(torch.ones(())), iter(plan)
+        self.weight = torch.nn.Parameter(torch.ones(()))
+        self.plan = iter(plan)
 
-    def forward(self, inputs: Inputs, *, folds: bool = False) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def forward(
+        self, inputs: Inputs, *, folds: bool = False
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         loss = self.weight * next(self.plan)
         return loss, {"loss": loss.detach()}
 
 
 def test_the_first_bad_step_is_remembered():
     module = Planned([1.0, 2.0, torch.inf, 1.0, torch.nan])
-    executor = EagerExecutor(module, torch.optim.SGD(module.parameters(), lr=0.1), lambda loss: loss.backward())
+    executor = EagerExecutor(
+        module, torch.optim.SGD(module.parameters(), lr=0.1), lambda loss: loss.backward()
+    )
     image = torch.zeros(1, 1, 8, 8)
     inputs = Inputs(image, image, torch.zeros(1, 2, 1))
     for step in (11, 12):

@@ -1,4 +1,6 @@
-"""Which step is run how. That a captured step computes the same needs a GPU; here a stand-in counts."""
+"""Which step is run how. That a captured step computes the same needs a GPU; here a stand-in
+counts.
+"""
 
 from collections.abc import Callable
 
@@ -12,10 +14,14 @@ from gradicon.training.graphs import GraphedExecutor
 from training.test_execute import Planned
 
 
-def test_steps_are_warmed_up_then_replayed_and_counting_folds_is_left_to_the_plain_way(monkeypatch: pytest.MonkeyPatch):
+def test_steps_are_warmed_up_then_replayed_and_counting_folds_is_left_to_the_plain_way(
+    monkeypatch: pytest.MonkeyPatch,
+):
     done: list[tuple[str, int]] = []
     module = Planned([1.0] * 20)
-    eager = EagerExecutor(module, torch.optim.SGD(module.parameters(), lr=0.1), lambda loss: loss.backward())
+    eager = EagerExecutor(
+        module, torch.optim.SGD(module.parameters(), lr=0.1), lambda loss: loss.backward()
+    )
     run_step = eager.run_step
 
     def run_and_note(step: int, inputs: Inputs, *, folds: bool = False) -> dict[str, torch.Tensor]:
@@ -29,8 +35,17 @@ def test_steps_are_warmed_up_then_replayed_and_counting_folds_is_left_to_the_pla
     monkeypatch.setattr(eager, "run_step", run_and_note)
     monkeypatch.setattr(graphs, "_captured", stand_in)
     monkeypatch.setattr(graphs, "on_side_stream", lambda run: run())
-    executor, image = GraphedExecutor(eager), torch.zeros(1, 1, 8, 8)
+    executor = GraphedExecutor(eager)
+    image = torch.zeros(1, 1, 8, 8)
     for step in range(1, 7):
         executor.run_step(step, Inputs(image, image, torch.zeros(1, 2, 1)), folds=step == 5)
-    assert done == [("eager", 1), ("eager", 2), ("eager", 3), ("capture", 0), ("replay", 4), ("eager", 5), ("replay", 6)]
+    assert done == [
+        ("eager", 1),
+        ("eager", 2),
+        ("eager", 3),
+        ("capture", 0),
+        ("replay", 4),
+        ("eager", 5),
+        ("replay", 6),
+    ]
     assert executor.first_bad_step() is eager.first_bad_step()

@@ -25,10 +25,14 @@ def test_a_draw_depends_on_its_key_alone(seed: int, step: int, index: int, count
 @given(batch=st.integers(1, 12), processes=st.integers(1, 4))
 def test_processes_share_a_batch_without_gap_or_overlap(batch: int, processes: int):
     if batch % processes:
-        with pytest.raises(ValueError, match=f"a batch of {batch} cannot be shared by {processes} processes"):
+        with pytest.raises(
+            ValueError, match=f"a batch of {batch} cannot be shared by {processes} processes"
+        ):
             owned(batch, 0, processes)
     else:
-        assert [i for rank in range(processes) for i in owned(batch, rank, processes)] == list(range(batch))
+        assert [i for rank in range(processes) for i in owned(batch, rank, processes)] == list(
+            range(batch)
+        )
 
 
 def test_every_pair_is_drawn_equally_often():
@@ -38,7 +42,9 @@ def test_every_pair_is_drawn_equally_often():
 
 
 def test_the_samples_of_a_step_differ():
-    assert len({Pairs(0, (Group(tuple(range(50)), ()),)).draw(7, index) for index in range(20)}) > 15
+    assert (
+        len({Pairs(0, (Group(tuple(range(50)), ()),)).draw(7, index) for index in range(20)}) > 15
+    )
 
 
 def test_given_pairs_come_in_either_order():
@@ -48,7 +54,10 @@ def test_given_pairs_come_in_either_order():
 
 
 def test_keys_are_well_mixed():
-    first = [torch.rand((), generator=generator(*key)).item() for key in ((1, 23), (12, 3), (1, 2, 3), (0, 1), (0, 2), ("a",))]
+    first = [
+        torch.rand((), generator=generator(*key)).item()
+        for key in ((1, 23), (12, 3), (1, 2, 3), (0, 1), (0, 2), ("a",))
+    ]
     assert len(set(first)) == len(first)
 
 

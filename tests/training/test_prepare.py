@@ -21,7 +21,8 @@ def oriented(tmp_path: Path) -> Path:
     data = np.random.default_rng(0).uniform(0, 100, (20, 26, 24)).astype(np.float32)
     data[12:15, 6:9, 17:20] = 400
     labels = np.zeros(data.shape, np.int16)
-    labels[12:15, 6:9, 17:20], labels[3:6, 15:20, 3:6] = 300, -2
+    labels[12:15, 6:9, 17:20] = 300
+    labels[3:6, 15:20, 3:6] = -2
     image = sitk.ReadImage(str(write_image(tmp_path / "image.nii.gz", data)))
     spot = image.TransformIndexToPhysicalPoint((18, 7, 13))
     write_csv(tmp_path / "points.csv", ["label", "x", "y", "z"], [["spot", *map(str, spot)]])
@@ -73,7 +74,9 @@ def test_prepared_voxels_are_where_they_say(oriented: Path, tmp_path: Path):
     grid.SetDirection((columns / spacing).ravel().tolist())
     grid.SetOrigin(matrix[:3, 3].tolist())
     labels = sitk.ReadImage(str(oriented.parent / "lRAS.nii.gz"))
-    want = sitk.GetArrayFromImage(sitk.Resample(labels, grid, sitk.Transform(), sitk.sitkNearestNeighbor))
+    want = sitk.GetArrayFromImage(
+        sitk.Resample(labels, grid, sitk.Transform(), sitk.sitkNearestNeighbor)
+    )
     assert data.labels is not None
     dense = np.vectorize({0: 0, -2: 1, 300: 2}.get)(want)
     assert (dense != data.labels[1]).mean() < 0.003
@@ -84,35 +87,53 @@ def test_a_mask_blacks_out_what_is_outside(tmp_path: Path):
     mask = np.zeros((24, 16), np.uint8)
     mask[:12] = 1
     write_image(tmp_path / "mask.nii.gz", mask)
-    manifest = write_csv(tmp_path / "m.csv", ["image", "mask"], [["i0.nii.gz", "mask.nii.gz"], ["i1.nii.gz", ""]])
+    manifest = write_csv(
+        tmp_path / "m.csv", ["image", "mask"], [["i0.nii.gz", "mask.nii.gz"], ["i1.nii.gz", ""]]
+    )
     prepare(manifest, recipe_of(), tmp_path / "data")
     data = Dataset.open(tmp_path / "data")
     assert (data.images[0, 12:] == 0).all()
     assert data.images[0, :12].max() == 1
     assert data.images[1, 12:].max() > 0.5
     with pytest.raises(ValueError, match="has a mask, but the recipe says mask_outside = false"):
-        prepare(manifest, recipe_of(("shape = [24, 16]", "shape = [24, 16]\nmask_outside = false")), tmp_path / "other")
+        prepare(
+            manifest,
+            recipe_of(("shape = [24, 16]", "shape = [24, 16]\nmask_outside = false")),
+            tmp_path / "other",
+        )
 
 
 def test_given_pairs(tmp_path: Path):
     scans(tmp_path, 3)
     recipe = recipe_of(("shape = [24, 16]", 'shape = [24, 16]\npairs = "intra"'))
-    manifest = write_csv(tmp_path / "m.csv", ["fixed", "moving"], [["i0.nii.gz", "i1.nii.gz"], ["i0.nii.gz", "i2.nii.gz"]])
+    manifest = write_csv(
+        tmp_path / "m.csv",
+        ["fixed", "moving"],
+        [["i0.nii.gz", "i1.nii.gz"], ["i0.nii.gz", "i2.nii.gz"]],
+    )
     prepare(manifest, recipe, tmp_path / "data", validation=tmp_path / "pairs.csv")
     data = Dataset.open(tmp_path / "data")
     assert data.groups[0].images == ()
     named = [(data.names[moving], data.names[fixed]) for moving, fixed in data.groups[0].pairs]
     assert named == [("i1.nii.gz", "i0.nii.gz"), ("i2.nii.gz", "i0.nii.gz")]
-    assert [(data.names[m], data.names[f]) for m, f in data.validation_pairs] == [("i1.nii.gz", "i0.nii.gz")]
+    assert [(data.names[m], data.names[f]) for m, f in data.validation_pairs] == [
+        ("i1.nii.gz", "i0.nii.gz")
+    ]
     assert data.has_labels(data.validation_pairs[0])
     assert not data.has_labels(data.groups[0].pairs[0])
 
 
 def test_a_grid_that_loses_much_detail_is_told(tmp_path: Path):
     manifest = scans(tmp_path, 2, shape=(24, 120))
-    same, coarse = (prepare(manifest, recipe_of(("[24, 16]", f"[24, {n}]")), tmp_path / f"{n}", validation=None) for n in (100, 16))
+    same, coarse = (
+        prepare(manifest, recipe_of(("[24, 16]", f"[24, {n}]")), tmp_path / f"{n}", validation=None)
+        for n in (100, 16)
+    )
     assert lost_detail(same) == ""
-    assert lost_detail(coarse) == "i0.nii.gz has voxels of 1.5 mm along axis 1 of the grid, the grid of 11.9 mm"
+    assert (
+        lost_detail(coarse)
+        == "i0.nii.gz has voxels of 1.5 mm along axis 1 of the grid, the grid of 11.9 mm"
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,16 +143,30 @@ def test_a_grid_that_loses_much_detail_is_told(tmp_path: Path):
         (["images"], [["i0.nii.gz"]], "the column 'image' is missing"),
         (["image"], [["i0.nii.gz"], ["none.nii.gz"]], "row 2: image .*none.nii.gz does not exist"),
         (["image"], [["i0.nii.gz"], ["l9.nii.gz"]], "row 2: image .* does not exist"),
-        (["image", "labels"], [["i0.nii.gz", "l0.nii.gz"], ["i1.nii.gz", "i0.nii.gz"]], "i0.nii.gz: labels must be whole numbers"),
-        (["image", "labels"], [["i0.nii.gz", "big.nii.gz"], ["i1.nii.gz", ""]], "big.nii.gz: lies on another grid than its image"),
+        (
+            ["image", "labels"],
+            [["i0.nii.gz", "l0.nii.gz"], ["i1.nii.gz", "i0.nii.gz"]],
+            "i0.nii.gz: labels must be whole numbers",
+        ),
+        (
+            ["image", "labels"],
+            [["i0.nii.gz", "big.nii.gz"], ["i1.nii.gz", ""]],
+            "big.nii.gz: lies on another grid than its image",
+        ),
         (["image"], [["i0.nii.gz"], ["flat.nii.gz"]], "flat.nii.gz: there is nothing to see"),
-        (["image"], [["i0.nii.gz"], ["solid.nii.gz"]], "solid.nii.gz: a 3-D image, but the recipe's shape is 2-D"),
+        (
+            ["image"],
+            [["i0.nii.gz"], ["solid.nii.gz"]],
+            "solid.nii.gz: a 3-D image, but the recipe's shape is 2-D",
+        ),
         (["image"], [["i0.nii.gz"], ["broken.nii.gz"]], "broken.nii.gz"),
         (["image"], [["i0.nii.gz"], [""]], "row 2: image is empty"),
         (["image"], [["i0.nii.gz", "more"]], "row 1 has more cells than the header"),
     ],
 )
-def test_bad_lists_leave_nothing_behind(tmp_path: Path, unhooked: None, header: list[str], rows: list[list[str]], message: str):
+def test_bad_lists_leave_nothing_behind(
+    tmp_path: Path, unhooked: None, header: list[str], rows: list[list[str]], message: str
+):
     scans(tmp_path, 2)
     write_image(tmp_path / "big.nii.gz", np.ones((25, 16), np.uint8))
     write_image(tmp_path / "flat.nii.gz", np.ones((24, 16), np.float32))

@@ -12,14 +12,24 @@ ROOT = Path(__file__).parents[2]
 def test_the_defaults_are_the_papers():
     recipe = parse_recipe("[data]\nshape = [175, 175, 175]")
     assert recipe.model == ModelConfig()
-    assert (recipe.loss.similarity, recipe.loss.sigma, recipe.loss.regularizer, recipe.loss.penalty_weight) == (
+    assert (
+        recipe.loss.similarity,
+        recipe.loss.sigma,
+        recipe.loss.regularizer,
+        recipe.loss.penalty_weight,
+    ) == (
         "lncc",
         5,
         "gradicon",
         1.5,
     )
     how = recipe.training
-    assert (how.batch_size, how.learning_rate, how.stage1_steps, how.stage2_steps) == (1, 5e-5, 50_000, 50_000)
+    assert (how.batch_size, how.learning_rate, how.stage1_steps, how.stage2_steps) == (
+        1,
+        5e-5,
+        50_000,
+        50_000,
+    )
     assert (how.augment, how.augment_noise, how.flips, how.precision) == (False, 0.05, True, "32")
     assert (recipe.data.crop, recipe.data.pairs) == ("fit", "inter")
 
@@ -44,36 +54,88 @@ def test_windows_may_differ_by_axis():
     [
         ("", "[data] shape is missing"),
         ("[data\n", "not a TOML file"),
-        ("[dada]\nshape = 1", "unknown section [dada]: expected some of [data], [model], [loss], [training]"),
+        (
+            "[dada]\nshape = 1",
+            "unknown section [dada]: expected some of [data], [model], [loss], [training]",
+        ),
         ("data = 3", "[data] must be a section"),
         ("[data]\nshape = 16", "[data] shape must be a list, got 16"),
         ("[data]\nshape = [16, 2.5]", "[data] shape must be a whole number, got 2.5"),
         ("[data]\nshape = [16, 4]", "[data] shape must be 2 or 3 whole numbers of at least 8"),
-        ('[data]\nshape = [16, 16]\ncrop = "centre"', "[data] crop must be one of fit, center, got 'centre'"),
-        ('[data]\nshape = [16, 16]\ncrop = "center"', "[data] spacing_mm must be 2 positive numbers"),
-        ("[data]\nshape = [16, 16]\nspacing_mm = [1, 1]", '[data] spacing_mm is for crop = "center"'),
+        (
+            '[data]\nshape = [16, 16]\ncrop = "centre"',
+            "[data] crop must be one of fit, center, got 'centre'",
+        ),
+        (
+            '[data]\nshape = [16, 16]\ncrop = "center"',
+            "[data] spacing_mm must be 2 positive numbers",
+        ),
+        (
+            "[data]\nshape = [16, 16]\nspacing_mm = [1, 1]",
+            '[data] spacing_mm is for crop = "center"',
+        ),
         ("[data]\nshape = [16, 16]\n[loss]\nlamda = 3", "[loss] unknown name 'lamda'"),
-        ('[data]\nshape = [16, 16]\n[loss]\nsimilarity = "nmi"', "[loss] similarity must be one of lncc"),
-        ("[data]\nshape = [16, 16]\n[loss]\nsigma = [1, 0]", "[loss] sigma must be positive, got 0"),
-        ("[data]\nshape = [16, 16]\n[loss]\nsigma = [1, 2, 3]", "[loss] sigma has 3 numbers, but [data] shape has 2"),
+        (
+            '[data]\nshape = [16, 16]\n[loss]\nsimilarity = "nmi"',
+            "[loss] similarity must be one of lncc",
+        ),
+        (
+            "[data]\nshape = [16, 16]\n[loss]\nsigma = [1, 0]",
+            "[loss] sigma must be positive, got 0",
+        ),
+        (
+            "[data]\nshape = [16, 16]\n[loss]\nsigma = [1, 2, 3]",
+            "[loss] sigma has 3 numbers, but [data] shape has 2",
+        ),
         ('[data]\nshape = [16, 16]\n[loss]\nsigma = "5"', "[loss] sigma must be a number, got '5'"),
         ("[data]\nshape = [16, 16]\n[loss]\nweight = -1", "[loss] weight must be zero or more"),
         ("[data]\nshape = [16, 16]\n[loss]\nweight = nan", "[loss] weight must be zero or more"),
-        ('[data]\nshape = [16, 16]\n[loss]\nweight = "1"', "[loss] weight must be a number, got '1'"),
-        ("[data]\nshape = [16, 16]\n[training]\nbatch_size = 0", "[training] batch_size must be at least 1"),
-        ("[data]\nshape = [16, 16]\n[training]\nseed = true", "[training] seed must be a whole number, got True"),
-        ("[data]\nshape = [16, 16]\n[training]\naugment = 1", "[training] augment must be true or false, got 1"),
-        ("[data]\nshape = [16, 16]\n[training]\nlearning_rate = 0", "[training] learning_rate must be positive"),
-        ("[data]\nshape = [16, 16]\n[training]\nstage1_steps = 0\nstage2_steps = 0", "there is nothing to train"),
-        ("[data]\nshape = [16, 16]\n[model]\nstage = 1", "[model] stage: a recipe trains both stages"),
+        (
+            '[data]\nshape = [16, 16]\n[loss]\nweight = "1"',
+            "[loss] weight must be a number, got '1'",
+        ),
+        (
+            "[data]\nshape = [16, 16]\n[training]\nbatch_size = 0",
+            "[training] batch_size must be at least 1",
+        ),
+        (
+            "[data]\nshape = [16, 16]\n[training]\nseed = true",
+            "[training] seed must be a whole number, got True",
+        ),
+        (
+            "[data]\nshape = [16, 16]\n[training]\naugment = 1",
+            "[training] augment must be true or false, got 1",
+        ),
+        (
+            "[data]\nshape = [16, 16]\n[training]\nlearning_rate = 0",
+            "[training] learning_rate must be positive",
+        ),
+        (
+            "[data]\nshape = [16, 16]\n[training]\nstage1_steps = 0\nstage2_steps = 0",
+            "there is nothing to train",
+        ),
+        (
+            "[data]\nshape = [16, 16]\n[model]\nstage = 1",
+            "[model] stage: a recipe trains both stages",
+        ),
         ("[data]\nshape = [16, 16]\n[model]\nwidth = 1", "[model] unknown name 'width'"),
-        ("[data]\nshape = [16, 16]\n[model]\ndimension = 3", "[model] dimension is 3, but [data] shape has 2 numbers"),
-        ("[data]\nshape = [16, 16]\n[model]\nimage_channels = 2", "[model] image_channels must be 1"),
+        (
+            "[data]\nshape = [16, 16]\n[model]\ndimension = 3",
+            "[model] dimension is 3, but [data] shape has 2 numbers",
+        ),
+        (
+            "[data]\nshape = [16, 16]\n[model]\nimage_channels = 2",
+            "[model] image_channels must be 1",
+        ),
     ],
 )
-def test_bad_recipes_are_one_line_that_names_file_section_and_key(tmp_path: Path, unhooked: None, text: str, message: str):
+def test_bad_recipes_are_one_line_that_names_file_section_and_key(
+    tmp_path: Path, unhooked: None, text: str, message: str
+):
     (tmp_path / "r.toml").write_text(text)
-    with pytest.raises(ValueError, match="^" + re.escape(f"{tmp_path / 'r.toml'}: ") + ".*" + re.escape(message)) as error:
+    with pytest.raises(
+        ValueError, match="^" + re.escape(f"{tmp_path / 'r.toml'}: ") + ".*" + re.escape(message)
+    ) as error:
         read_recipe(tmp_path / "r.toml")
     assert "\n" not in str(error.value)
 

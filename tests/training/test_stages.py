@@ -22,13 +22,16 @@ def test_a_state_from_a_gpu_goes_on_here_with_its_moments():
     _, optimizer = stepped()
     state = optimizer.state_dict()
     for group in state["param_groups"]:  # as a GPU's optimizer says it
-        group["capturable"], group["lr"] = True, torch.tensor(0.5)
+        group["capturable"] = True
+        group["lr"] = torch.tensor(0.5)
     model, other = stepped()
     restore(other, state)
     group = other.param_groups[0]
     assert (group["lr"], group["capturable"]) == (0.01, False)
     for parameter in model.parameters():
-        torch.testing.assert_close(other.state[parameter]["exp_avg"], torch.full_like(parameter, 0.1))
+        torch.testing.assert_close(
+            other.state[parameter]["exp_avg"], torch.full_like(parameter, 0.1)
+        )
         parameter.grad = torch.ones_like(parameter)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     other.step()

@@ -18,12 +18,16 @@ def inputs() -> Inputs:
     labels = [(image[:, 0] * 3).to(torch.uint8) for image in (a, b)]
     x = points(SHAPE, 0, 1, torch.device("cpu"))
     compared = torch.tensor([[1, 2, 3]] * 2)
-    return Inputs(a, b, x, *labels, torch.full((2, 2, 3), 0.5), torch.full((2, 2, 3), 0.6), compared)
+    return Inputs(
+        a, b, x, *labels, torch.full((2, 2, 3), 0.5), torch.full((2, 2, 3), 0.6), compared
+    )
 
 
 def network() -> torch.nn.Module:
     torch.manual_seed(0)
-    model = build(ModelConfig(dimension=2, stage=1, resolutions=2, down_channels=(4, 8), up_channels=(4, 8)))
+    model = build(
+        ModelConfig(dimension=2, stage=1, resolutions=2, down_channels=(4, 8), up_channels=(4, 8))
+    )
     for name, value in model.named_parameters():
         if ".last." in name:
             torch.nn.init.normal_(value, std=0.1)
@@ -32,8 +36,11 @@ def network() -> torch.nn.Module:
 
 @pytest.mark.parametrize("name", ["gradicon", "icon", "diffusion", "bending"])
 def test_each_regularizer_is_the_one_it_says(name: str):
-    model, batch = network(), inputs()
-    _, scalars = TrainingStep(model, LossConfig(regularizer=name, sigma=3))(batch._replace(labels_a=None, landmarks_a=None))
+    model = network()
+    batch = inputs()
+    _, scalars = TrainingStep(model, LossConfig(regularizer=name, sigma=3))(
+        batch._replace(labels_a=None, landmarks_a=None)
+    )
     want = {
         "gradicon": gradient_inconsistency,
         "icon": inconsistency,
@@ -49,43 +56,71 @@ def test_each_regularizer_is_the_one_it_says(name: str):
 
 
 def test_windows_may_differ_by_axis():
-    model, batch = network(), inputs()
-    _, scalars = TrainingStep(model, LossConfig(sigma=(1, 4)))(batch._replace(labels_a=None, landmarks_a=None))
-    found = objective(model, batch.a, batch.b, batch.x, similarity=lambda *pair: lncc(*pair, sigma=(1, 4)))
+    model = network()
+    batch = inputs()
+    _, scalars = TrainingStep(model, LossConfig(sigma=(1, 4)))(
+        batch._replace(labels_a=None, landmarks_a=None)
+    )
+    found = objective(
+        model, batch.a, batch.b, batch.x, similarity=lambda *pair: lncc(*pair, sigma=(1, 4))
+    )
     torch.testing.assert_close(scalars["loss"], found.loss.detach())
-    other = objective(model, batch.a, batch.b, batch.x, similarity=lambda *pair: lncc(*pair, sigma=(4, 1)))
+    other = objective(
+        model, batch.a, batch.b, batch.x, similarity=lambda *pair: lncc(*pair, sigma=(4, 1))
+    )
     assert abs(other.loss - found.loss) > 1e-3
 
 
 def test_the_papers_other_similarity_and_its_weight():
-    model, batch = network(), inputs()._replace(labels_a=None, landmarks_a=None)
+    model = network()
+    batch = inputs()._replace(labels_a=None, landmarks_a=None)
     loss, _ = TrainingStep(model, LossConfig(similarity="mse"))(batch)
-    torch.testing.assert_close(loss, objective(model, batch.a, batch.b, batch.x, similarity=mse, weight=0.2).loss)
+    torch.testing.assert_close(
+        loss, objective(model, batch.a, batch.b, batch.x, similarity=mse, weight=0.2).loss
+    )
 
 
 def test_labels_and_landmarks_are_added_with_their_weights():
-    model, batch = network(), inputs()
+    model = network()
+    batch = inputs()
     step = TrainingStep(model, LossConfig(label_weight=2, landmark_weight=0.5, similarity="mse"))
     loss, scalars = step(batch, folds=True)
-    total = scalars["similarity"] + 0.2 * scalars["penalty"] + 2 * scalars["labels"] + 0.5 * scalars["landmarks"]
+    total = (
+        scalars["similarity"]
+        + 0.2 * scalars["penalty"]
+        + 2 * scalars["labels"]
+        + 0.5 * scalars["landmarks"]
+    )
     torch.testing.assert_close(loss.detach(), total)
-    assert scalars["folds"] == pytest.approx(float(fold_percentage(model(batch.a, batch.b), SHAPE).mean()))
+    assert scalars["folds"] == pytest.approx(
+        float(fold_percentage(model(batch.a, batch.b), SHAPE).mean())
+    )
     loss.backward()
-    assert all(value.grad is not None and torch.isfinite(value.grad).all() for value in model.parameters())
+    assert all(
+        value.grad is not None and torch.isfinite(value.grad).all() for value in model.parameters()
+    )
 
 
 def test_soft_dice_of_hard_labels():
     labels = torch.zeros(1, 8, 8, dtype=torch.uint8)
-    labels[:, 2:6, 2:6], labels[:, 7] = 1, 2
+    labels[:, 2:6, 2:6] = 1
+    labels[:, 7] = 2
     three = torch.tensor([[1, 2, 3]])
     here = one_hot(labels, three)
     assert here.shape == (1, 3, 8, 8)
     still = identity(2)
     assert label_loss(still, here, here).item() == pytest.approx(0, abs=1e-5)
     other = one_hot(torch.where(labels == 1, 3, labels.int()), three)
-    assert label_loss(still, other, here).item() == pytest.approx(2 / 3, abs=1e-5)  # 1 and 3 apart, 2 at one; three are there
+    assert label_loss(still, other, here).item() == pytest.approx(
+        2 / 3, abs=1e-5
+    )  # 1 and 3 apart, 2 at one; three are there
     some = torch.tensor([[2, -1, -1]])  # only the second counts, and nothing is -1
-    assert label_loss(still, one_hot(torch.where(labels == 1, 3, labels.int()), some), one_hot(labels, some)).item() == 0
+    assert (
+        label_loss(
+            still, one_hot(torch.where(labels == 1, 3, labels.int()), some), one_hot(labels, some)
+        ).item()
+        == 0
+    )
 
 
 def test_landmarks_are_measured_in_voxels_through_the_map():
@@ -97,8 +132,13 @@ def test_landmarks_are_measured_in_voxels_through_the_map():
 
 
 def test_the_loss_of_a_batch_is_the_mean_of_its_pairs():
-    """So that processes which share a batch compute what one would. BatchNorm aside: it is in evaluation mode here."""
+    """So that processes which share a batch compute what one would. BatchNorm aside: it is in
+    evaluation mode here.
+    """
     step = TrainingStep(network().eval(), LossConfig(label_weight=1, landmark_weight=1))
     batch = inputs()
-    each = [step(Inputs(*(v if n == "x" else v[i : i + 1] for n, v in batch._asdict().items())))[0] for i in (0, 1)]
+    each = [
+        step(Inputs(*(v if n == "x" else v[i : i + 1] for n, v in batch._asdict().items())))[0]
+        for i in (0, 1)
+    ]
     torch.testing.assert_close(step(batch)[0], (each[0] + each[1]) / 2)

@@ -74,10 +74,13 @@ def test_both_stages_leave_what_they_should(done: Path, data: Path):
 def test_stage2_starts_from_the_weights_of_stage1(data: Path, tmp_path: Path):
     recipe = recipe_of(("learning_rate = 0.005", "learning_rate = 1e-12"))
     train(recipe, data, tmp_path / "run", machine=CPU)
-    before, after = weights(tmp_path / "run/stage1.safetensors"), weights(tmp_path / "run/model.safetensors")
+    before = weights(tmp_path / "run/stage1.safetensors")
+    after = weights(tmp_path / "run/model.safetensors")
     for name, value in before.items():
         if "running" not in name and "num_batches" not in name:
-            torch.testing.assert_close(after[name.replace("net.", "net.first.", 1)], value, atol=1e-9, rtol=0)
+            torch.testing.assert_close(
+                after[name.replace("net.", "net.first.", 1)], value, atol=1e-9, rtol=0
+            )
     a, b = (torch.rand(1, 1, 24, 16) for _ in range(2))
     assert set(after) > {name.replace("net.", "net.first.", 1) for name in before}
     assert load(tmp_path / "run/model.safetensors")(a, b).on_grid((24, 16)).shape == (1, 2, 24, 16)
@@ -85,20 +88,27 @@ def test_stage2_starts_from_the_weights_of_stage1(data: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("begin", ["stage1.safetensors", "model.safetensors"])
 def test_a_run_can_start_from_a_trained_model(done: Path, data: Path, tmp_path: Path, begin: str):
-    slow = recipe_of(("learning_rate = 0.005", "learning_rate = 1e-12"), ("stage1_steps = 4", "stage1_steps = 0"))
+    slow = recipe_of(
+        ("learning_rate = 0.005", "learning_rate = 1e-12"), ("stage1_steps = 4", "stage1_steps = 0")
+    )
     train(slow, data, tmp_path / "run", start=done / begin, machine=CPU, max_minutes=0)
     assert resume(tmp_path / "run", machine=CPU).stopped == ""
-    before, after = weights(done / begin), weights(tmp_path / "run/model.safetensors")
+    before = weights(done / begin)
+    after = weights(tmp_path / "run/model.safetensors")
     inner = "net.first." if begin == "stage1.safetensors" else "net."
     for name, value in before.items():
         if "running" not in name and "num_batches" not in name:
-            torch.testing.assert_close(after[name.replace("net.", inner, 1)], value, atol=1e-9, rtol=0)
+            torch.testing.assert_close(
+                after[name.replace("net.", inner, 1)], value, atol=1e-9, rtol=0
+            )
     found = read_header(tmp_path / "run/model.safetensors")
     assert found.config.stage == 2
     assert found.provenance["started from sha256"] == read_header(done / begin).sha256
 
 
-def test_a_model_that_the_recipe_cannot_go_on_with_is_refused(done: Path, data: Path, tmp_path: Path):
+def test_a_model_that_the_recipe_cannot_go_on_with_is_refused(
+    done: Path, data: Path, tmp_path: Path
+):
     with pytest.raises(ValueError, match="stage1_steps = 0"):
         train(recipe_of(), data, tmp_path / "run", start=done / "model.safetensors", machine=CPU)
     wider = recipe_of(("down_channels = [4, 8]", "down_channels = [5, 8]"))
@@ -117,8 +127,12 @@ def test_the_same_run_twice_is_the_same_bit_for_bit(done: Path, data: Path, tmp_
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 5])
-def test_a_run_that_stops_and_goes_on_is_the_same_bit_for_bit(done: Path, data: Path, tmp_path: Path, stop_after: int):
-    """Any step will do: within Stage1, at its end, and within Stage2; checkpoints are due every third step."""
+def test_a_run_that_stops_and_goes_on_is_the_same_bit_for_bit(
+    done: Path, data: Path, tmp_path: Path, stop_after: int
+):
+    """Any step will do: within Stage1, at its end, and within Stage2; checkpoints are due every
+    third step.
+    """
 
     def fail(report: Report) -> None:
         if report.step > stop_after:
@@ -133,21 +147,36 @@ def test_a_run_that_stops_and_goes_on_is_the_same_bit_for_bit(done: Path, data: 
     assert resume(run, machine=CPU).stopped == ""
     assert (run / "metrics.jsonl").read_bytes() == (done / "metrics.jsonl").read_bytes()
     for name in ("stage1", "best", "model"):
-        mine, theirs = weights(run / f"{name}.safetensors"), weights(done / f"{name}.safetensors")
+        mine = weights(run / f"{name}.safetensors")
+        theirs = weights(done / f"{name}.safetensors")
         assert all(torch.equal(mine[key], value) for key, value in theirs.items())
     assert not list(run.glob("*.part"))
 
 
 def test_learning_happens(tmp_path: Path):
-    """Discs of two sizes in several places: the loss falls by half, on a pair that is judged alone too, without folds."""
+    """Discs of two sizes in several places: the loss falls by half, on a pair that is judged alone
+    too, without folds.
+    """
     manifest = scans(tmp_path)
     x = unit_grid((24, 16), like=torch.zeros(()))[0].numpy()
     for i in range(4):
         distance = np.hypot(x[0] - (0.44, 0.56)[i % 2], x[1] - (0.45, 0.55)[i // 2])
-        write_image(tmp_path / f"i{i}.nii.gz", (1 / (1 + np.exp(40 * (distance - 0.24 - 0.03 * i)))).astype(np.float32))
-    often = [(f"{name}_every = {n}", f"{name}_every = 5") for name, n in (("log", 1), ("checkpoint", 3), ("validate", 3))]
-    longer = [("stage1_steps = 4", "stage1_steps = 60"), ("stage2_steps = 3", "stage2_steps = 20"), ("augment = true", "")]
-    recipe = recipe_of(*often, *longer, ("sigma = 2", 'similarity = "mse"'), ("_rate = 0.005", "_rate = 0.002"))
+        write_image(
+            tmp_path / f"i{i}.nii.gz",
+            (1 / (1 + np.exp(40 * (distance - 0.24 - 0.03 * i)))).astype(np.float32),
+        )
+    often = [
+        (f"{name}_every = {n}", f"{name}_every = 5")
+        for name, n in (("log", 1), ("checkpoint", 3), ("validate", 3))
+    ]
+    longer = [
+        ("stage1_steps = 4", "stage1_steps = 60"),
+        ("stage2_steps = 3", "stage2_steps = 20"),
+        ("augment = true", ""),
+    ]
+    recipe = recipe_of(
+        *often, *longer, ("sigma = 2", 'similarity = "mse"'), ("_rate = 0.005", "_rate = 0.002")
+    )
     prepare(manifest, recipe, tmp_path / "data", validation=tmp_path / "pairs.csv")
     train(recipe, tmp_path / "data", tmp_path / "run", machine=CPU)
     told = lines(tmp_path / "run")
@@ -165,7 +194,9 @@ def test_labels_and_landmarks_in_training(data: Path, tmp_path: Path):
 
 def test_three_dimensions(tmp_path: Path):
     manifest = scans(tmp_path, 2, (16, 12, 14))
-    recipe = recipe_of(("shape = [24, 16]", "shape = [12, 14, 12]"), ("sigma = 2", "sigma = 2\nlabel_weight = 1"))
+    recipe = recipe_of(
+        ("shape = [24, 16]", "shape = [12, 14, 12]"), ("sigma = 2", "sigma = 2\nlabel_weight = 1")
+    )
     prepare(manifest, recipe, tmp_path / "data", validation=tmp_path / "pairs.csv")
     train(recipe, tmp_path / "data", tmp_path / "run", machine=CPU)
     assert [line["stage"] for line in lines(tmp_path / "run")] == [1, 1, 1, 1, 2, 2, 2]
@@ -173,11 +204,17 @@ def test_three_dimensions(tmp_path: Path):
 
 
 def test_without_tensorboard_it_says_so_and_goes_on(
-    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    done: Path,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     train(recipe_of(), data, tmp_path / "run", machine=CPU)
-    assert [record.message for record in caplog.records] == ["tensorboard is not installed: curves are in metrics.jsonl only"]
+    assert [record.message for record in caplog.records] == [
+        "tensorboard is not installed: curves are in metrics.jsonl only"
+    ]
     assert (tmp_path / "run/metrics.jsonl").read_bytes() == (done / "metrics.jsonl").read_bytes()
 
 
@@ -191,9 +228,14 @@ def test_a_run_is_trained_by_one_process_at_a_time(data: Path, tmp_path: Path):
     run = tmp_path / "run"
     train(recipe_of(), data, run, machine=CPU, max_minutes=0)
     before = (run / "last.ckpt").read_bytes()
-    hold = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); input()"
+    hold = (
+        "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.flock(f, fcntl.LOCK_EX); "
+        "print('held', flush=True); input()"
+    )
     command = [sys.executable, "-c", hold, str(run / "recipe.toml")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(ValueError, match="another process is training this run"):
@@ -212,7 +254,10 @@ def test_time_is_up(done: Path, data: Path, tmp_path: Path):
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_overwrites_nothing(data: Path, tmp_path: Path):
-    recipe = recipe_of(("learning_rate = 0.005", "learning_rate = 1e30"), ("checkpoint_every = 3", "checkpoint_every = 1"))
+    recipe = recipe_of(
+        ("learning_rate = 0.005", "learning_rate = 1e30"),
+        ("checkpoint_every = 3", "checkpoint_every = 1"),
+    )
     run = tmp_path / "run"
     with pytest.raises(NonFiniteLossError) as error:
         train(recipe, data, run, machine=CPU)
@@ -227,11 +272,15 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_overwrites_nothing(data: Pa
     assert all(torch.isfinite(value).all() for value in kept.model.values())
 
 
-@pytest.mark.parametrize(("when", "message"), [(6, "step 6: the network is"), (5, "step 6: the loss is")])
+@pytest.mark.parametrize(
+    ("when", "message"), [(6, "step 6: the network is"), (5, "step 6: the loss is")]
+)
 def test_weights_that_are_not_finite_are_never_kept(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: int, message: str
 ):
-    """The loss of a step may be finite, and the gradient not. A checkpoint that is due finds it, or else the next loss does."""
+    """The loss of a step may be finite, and the gradient not. A checkpoint that is due finds it, or
+    else the next loss does.
+    """
     plain = EagerExecutor.run_step
 
     def planted(self: EagerExecutor, step: int, inputs: Inputs, *, folds: bool = False) -> Scalars:
@@ -287,6 +336,8 @@ def test_a_damaged_checkpoint_is_refused(done: Path, tmp_path: Path):
 def test_what_the_data_lack_is_said_before_training(data: Path, tmp_path: Path):
     with pytest.raises(ValueError, match="a batch of 2 cannot be shared by 3 processes"):
         train(recipe_of(), data, tmp_path / "run", machine=replace(CPU, devices=3))
-    with pytest.raises(ValueError, match=r"prepared with shape = \[24, 16\], but the recipe says \[24, 24\]"):
+    with pytest.raises(
+        ValueError, match=r"prepared with shape = \[24, 16\], but the recipe says \[24, 24\]"
+    ):
         train(recipe_of(("[24, 16]", "[24, 24]")), data, tmp_path / "run", machine=CPU)
     assert not (tmp_path / "run").exists()

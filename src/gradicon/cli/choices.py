@@ -8,29 +8,47 @@ from typing import Annotated, Any
 import typer
 
 from gradicon.core.similarity import PENALTY_WEIGHTS, SIMILARITIES
-from gradicon.registration.initialise import Init
 from gradicon.registration.options import Device, Modality, Options
+from gradicon.registration.start import Init
 
 _WEIGHTS = ", ".join(f"{weight:g} with {name}" for name, weight in PENALTY_WEIGHTS.items())
-DeviceChoice = Annotated[Device, typer.Option(help="Where it is computed; auto takes a GPU where there is one.")]
+DeviceChoice = Annotated[
+    Device, typer.Option(help="Where it is computed; auto takes a GPU where there is one.")
+]
 
 
 def _chosen(
     *,
     model: Annotated[
-        str, typer.Option(help="auto, none (fields from scratch), a name from `gradicon models`, or a checkpoint file.")
+        str,
+        typer.Option(
+            help="auto, none (fields from scratch), a name from `gradicon models`, or a "
+            "checkpoint file."
+        ),
     ] = Options.model,
-    refine: Annotated[int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")] = Options.refine,
+    refine: Annotated[
+        int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")
+    ] = Options.refine,
     refine_network: Annotated[
-        bool, typer.Option("--refine-network", help="Refine the network, as published, not the fields.")
+        bool,
+        typer.Option("--refine-network", help="Refine the network, as published, not the fields."),
     ] = False,
     similarity: Annotated[str, typer.Option(help=f"One of {', '.join(SIMILARITIES)}.")] = "lncc",
-    weight: Annotated[float | None, typer.Option(help="Of the GradICON penalty.", show_default=f"1.5, {_WEIGHTS}")] = None,
-    init: Annotated[Init, typer.Option(help="How the fields of view are brought together.")] = "auto",
-    fixed_modality: Annotated[Modality, typer.Option(help="How its intensities are scaled.")] = "auto",
-    moving_modality: Annotated[Modality, typer.Option(help="How its intensities are scaled.")] = "auto",
+    weight: Annotated[
+        float | None, typer.Option(help="Of the GradICON penalty.", show_default=f"1.5, {_WEIGHTS}")
+    ] = None,
+    init: Annotated[
+        Init, typer.Option(help="How the fields of view are brought together.")
+    ] = "auto",
+    fixed_modality: Annotated[
+        Modality, typer.Option(help="How its intensities are scaled.")
+    ] = "auto",
+    moving_modality: Annotated[
+        Modality, typer.Option(help="How its intensities are scaled.")
+    ] = "auto",
     mask_similarity_only: Annotated[
-        bool, typer.Option("--mask-similarity-only", help="Keep what is outside, but do not compare it.")
+        bool,
+        typer.Option("--mask-similarity-only", help="Keep what is outside, but do not compare it."),
     ] = False,
     device: DeviceChoice = "auto",
 ) -> Callable[[], Options]:
@@ -50,16 +68,26 @@ def _chosen(
 
 
 def registers(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command these options on the command line, in place of its parameter `choose`, which it calls to have them."""
+    """Give a command these options on the command line, in place of its parameter `choose`, which
+    it calls to have them.
+    """
     shared = list(signature(_chosen).parameters.values())
-    own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in signature(command).parameters.values() if p.name != "choose"]
+    own = [
+        p.replace(kind=Parameter.KEYWORD_ONLY)
+        for p in signature(command).parameters.values()
+        if p.name != "choose"
+    ]
     needed = [p for p in own if p.default is Parameter.empty]
     names = {p.name for p in shared}
 
     @wraps(command)
     def run(**given: Any) -> None:  # noqa: ANN401 (whatever the command takes)
         choose = _chosen(**{name: value for name, value in given.items() if name in names})
-        command(choose=choose, **{name: value for name, value in given.items() if name not in names})
+        command(
+            choose=choose, **{name: value for name, value in given.items() if name not in names}
+        )
 
-    run.__dict__["__signature__"] = Signature([*needed, *shared, *(p for p in own if p.default is not Parameter.empty)])
+    run.__dict__["__signature__"] = Signature(
+        [*needed, *shared, *(p for p in own if p.default is not Parameter.empty)]
+    )
     return run

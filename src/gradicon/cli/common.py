@@ -15,22 +15,28 @@ from rich.table import Table
 
 import gradicon
 from gradicon.core.objective import Objective
+from gradicon.errors import FileInTheWayError
 
-stderr, stdout = Console(stderr=True), Console()
+stderr = Console(stderr=True)
+stdout = Console()
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-OutFolder = Annotated[Path, typer.Option("-o", "--out", help="The folder for the results.", show_default=False)]
+OutFolder = Annotated[
+    Path, typer.Option("-o", "--out", help="The folder for the results.", show_default=False)
+]
 
 
 def refuse_existing(paths: list[Path], *, overwrite: bool) -> None:
     """Stop before anything is computed if it would replace something."""
     for path in paths:
         if path.exists() and not overwrite:
-            raise FileExistsError(f"{path} exists: choose another place, or say --overwrite")
+            raise FileInTheWayError(f"{path} exists: choose another place, or say --overwrite")
 
 
 def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table of plain text: a unit in brackets, which rich would take for a style, is shown as it is."""
+    """A table of plain text: a unit in brackets, which rich would take for a style, is shown as it
+    is.
+    """
     made = Table(*map(escape, header), title=escape(title))
     for row in rows:
         made.add_row(*map(escape, row))
@@ -52,7 +58,9 @@ def optimisation_progress(title: str) -> Generator[Callable[[int, int, Objective
         TextColumn("loss {task.fields[loss]:.3f}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=stderr, disable=not stderr.is_terminal, transient=True) as progress:
+    with Progress(
+        *columns, console=stderr, disable=not stderr.is_terminal, transient=True
+    ) as progress:
         task = progress.add_task("", total=None, loss=float("nan"))
 
         def show(step: int, total: int, result: Objective) -> None:

@@ -12,12 +12,13 @@ import typer
 import gradicon
 from gradicon.cli.choices import registers
 from gradicon.cli.common import optimisation_progress, stdout, table, this_command
+from gradicon.cohort.runner import read_pairs
+from gradicon.errors import GradiconError
 from gradicon.evaluation.compare import Difference
 from gradicon.evaluation.compare import compare as compare_tables
 from gradicon.evaluation.evaluate import Record, check_pairs
 from gradicon.evaluation.evaluate import evaluate as evaluate_pairs
 from gradicon.evaluation.table import MARKDOWN, read_table, rows, write_table
-from gradicon.registration.batch import read_pairs
 from gradicon.registration.options import Options
 from gradicon.registration.register import OnStep
 
@@ -25,16 +26,28 @@ from gradicon.registration.register import OnStep
 @registers
 def evaluate(
     choose: Callable[[], Options],
-    pairs: Annotated[Path | None, typer.Argument(help="A CSV file of pairs, with labels or landmarks.", show_default=False)] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="The folder for the table.", show_default=False)] = None,
-    again: Annotated[bool, typer.Option("--again", help="Register pairs that are done already, too.")] = False,
-    compare: Annotated[tuple[Path, Path] | None, typer.Option(metavar="A.json B.json", help="Compare two tables instead.")] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Argument(help="A CSV file of pairs, with labels or landmarks.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="The folder for the table.", show_default=False),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Register pairs that are done already, too.")
+    ] = False,
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(metavar="A.json B.json", help="Compare two tables instead."),
+    ] = None,
 ) -> None:
     """Register every pair of a list and judge it by labels, landmarks and the map itself.
 
-    Measured are Dice, HD95, landmark error, folds, SD log Jacobian, inverse consistency, time and memory. Columns: as for
-    `gradicon batch`. OUT/table.csv, table.json and table.md are written; a pair that fails is counted and listed. Run it again, and
-    pairs whose files and options are the same are not done anew.
+    Measured are Dice, HD95, landmark error, folds, SD log Jacobian, inverse consistency, time and
+    memory. Columns: as for `gradicon batch`. OUT/table.csv, table.json and table.md are written; a
+    pair that fails is counted and listed. Run it again, and pairs whose files and options are the
+    same are not done anew.
 
     Example: `gradicon evaluate pairs.csv --model run/model.safetensors --refine 0 -o table`
 
@@ -59,18 +72,32 @@ def evaluate(
 
 
 def _write(out: Path, records: list[Record], options: Options) -> None:
-    machine = torch.cuda.get_device_name() if options.torch_device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-    about = {"command": this_command(), "date": datetime.now(UTC).date().isoformat(), "hardware": machine}
-    result = write_table(out, records, about | {"gradicon": gradicon.__version__, "torch": torch.__version__})
+    machine = (
+        torch.cuda.get_device_name()
+        if options.torch_device.type == "cuda"
+        else f"CPU, {torch.get_num_threads()} threads"
+    )
+    about = {
+        "command": this_command(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "hardware": machine,
+    }
+    result = write_table(
+        out, records, about | {"gradicon": gradicon.__version__, "torch": torch.__version__}
+    )
     title = f"{result['pairs']} pairs, {result['failed_pairs']} failed"
     stdout.print(table(title, ["measure", "before", "mean ± sd"], rows(result["summary"])))
     if result["failed"]:
-        raise ValueError(f"{len(result['failed'])} of {len(records)} pairs failed: see {out / MARKDOWN}")
+        raise GradiconError(
+            f"{len(result['failed'])} of {len(records)} pairs failed: see {out / MARKDOWN}"
+        )
 
 
 def _compare(a: Path, b: Path) -> None:
     header = ["measure", "pairs", "A", "B", "B - A", "95 % interval", "B better in"]
-    stdout.print(table("", header, [_told(found) for found in compare_tables(read_table(a), read_table(b))]))
+    stdout.print(
+        table("", header, [_told(found) for found in compare_tables(read_table(a), read_table(b))])
+    )
 
 
 def _told(found: Difference) -> list[str]:

@@ -10,9 +10,12 @@ from gradicon.models.zoo import Card, card, names
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(help="The model whose card to show.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The model whose card to show.", show_default=False)
+    ] = None,
 ) -> None:
-    """List the models in the box, or show the card of one: its data and their terms, its training, its scores, its limits.
+    """List the models in the box, or show the card of one: its data and their terms, its training,
+    its scores, its limits.
 
     Example: `gradicon models`
 
@@ -21,10 +24,14 @@ def models(
     if name is not None:
         typer.echo(_told(card(name)))
         return
-    rows = [[each.name, each.summary, each.terms, f"{_size(each.path):.0f} MB"] for each in map(card, names())]
+    rows = [
+        [each.name, each.summary, each.terms, f"{_size(each.path):.0f} MB"]
+        for each in map(card, names())
+    ]
     stdout.print(table("", ["name", "what it is", "terms", "file"], rows))
     typer.echo(
-        "`gradicon models NAME` shows a card; `gradicon register --model NAME` uses a model. Without --model it is the first."
+        "`gradicon models NAME` shows a card; `gradicon register --model NAME` uses a "
+        "model. Without --model it is the first."
     )
 
 
@@ -39,7 +46,10 @@ def _told(found: Card) -> str:
         f"{found.name}: {found.summary}",
         f"terms: {found.terms}",
         f"file: {found.path.name}, {_size(found.path):.1f} MB, sha256 {header.sha256}",
-        f"network: Stage{config.stage}, channels {list(config.down_channels)} down, {list(config.up_channels)} up",
+        (
+            f"network: Stage{config.stage}, channels {list(config.down_channels)} down, "
+            f"{list(config.up_channels)} up"
+        ),
         f"trained: {found.date}, {found.minutes:g} minutes on {found.hardware}, by",
         *(f"  {command}" for command in found.commands),
         "data:",

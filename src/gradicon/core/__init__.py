@@ -1,1 +1,3 @@
-"""Pure values and functions on the unit cube: no files, no millimetres, no randomness, no device choice."""
+"""Pure values and functions on the unit cube: no files, no millimetres, no randomness, no device
+choice.
+"""

@@ -1,4 +1,6 @@
-"""When faster code takes over from the plain code, which computes the same and serves as its reference."""
+"""When faster code takes over from the plain code, which computes the same and serves as its
+reference.
+"""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -27,12 +29,16 @@ def plain() -> Generator[None]:
 
 
 def is_wanted() -> bool:
-    """Whether faster code may be taken at all: not in a `plain` block, nor while a graph is traced, nor under `torch.func`."""
+    """Whether faster code may be taken at all: not in a `plain` block, nor while a graph is traced,
+    nor under `torch.func`.
+    """
     return not torch.compiler.is_compiling() and not _transforms_are_active() and _wanted.get()
 
 
 def kernels_apply(*tensors: Tensor) -> bool:
-    """Whether the kernels can take these tensors: on a GPU, with Triton, of a size they can count, and no graph being traced."""
+    """Whether the kernels can take these tensors: on a GPU, with Triton, of a size they can count,
+    and no graph being traced.
+    """
     if not (is_wanted() and _triton_is_there()):
         return False
     return all(tensor.is_cuda and tensor.numel() <= _MOST_ELEMENTS for tensor in tensors)
@@ -40,7 +46,9 @@ def kernels_apply(*tensors: Tensor) -> bool:
 
 @contextmanager
 def weights_held_still() -> Generator[None]:
-    """Within this block no weight changes, so that what is made of one, such as its copy in half precision, is made `once`."""
+    """Within this block no weight changes, so that what is made of one, such as its copy in half
+    precision, is made `once`.
+    """
     token = _made.set({})
     try:
         yield
@@ -59,7 +67,11 @@ def once(weight: Tensor, what: str, make: Callable[[], Made]) -> Made:
     return made[key]
 
 
-_transforms_are_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", bool)  # pyright: ignore[reportPrivateUsage]
+_transforms_are_active: Callable[[], bool] = getattr(
+    torch._C,  # pyright: ignore[reportPrivateUsage]
+    "_are_functorch_transforms_active",
+    bool,
+)
 """Of `torch.func`, such as vmap and jacrev: autograd itself asks so, and it has no public name."""
 
 

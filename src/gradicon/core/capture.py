@@ -1,4 +1,6 @@
-"""Networks as captured CUDA graphs: for many pairs of one size, the host launches all kernels with one call."""
+"""Networks as captured CUDA graphs: for many pairs of one size, the host launches all kernels with
+one call.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -9,18 +11,24 @@ from torch import Tensor
 
 from gradicon.core.network import RegistrationNetwork, check_pair
 from gradicon.core.transform import DisplacementField
+from gradicon.errors import GradiconError
 
 Result = TypeVar("Result")
 
 
-def captured(network: RegistrationNetwork, like: Tensor) -> Callable[[Tensor, Tensor], DisplacementField]:
-    """`network` for images of one shape and device, those of `like`, without gradients: phi on their grid, until the next call.
+def captured(
+    network: RegistrationNetwork, like: Tensor
+) -> Callable[[Tensor, Tensor], DisplacementField]:
+    """`network` for images of one shape and device, those of `like`, without gradients: phi on
+    their grid, until the next call.
 
-    The network must be in evaluation mode and stay on its GPU; images must be finite, which is not checked here.
+    The network must be in evaluation mode and stay on its GPU; images must be finite, which is not
+    checked here.
     """
     if not like.is_cuda or network.training:
-        raise ValueError("only a network in evaluation mode, on a GPU, can be captured")
-    moving, fixed = torch.zeros_like(like), torch.zeros_like(like)
+        raise GradiconError("only a network in evaluation mode, on a GPU, can be captured")
+    moving = torch.zeros_like(like)
+    fixed = torch.zeros_like(like)
 
     @torch.no_grad()
     def run() -> DisplacementField:
@@ -43,7 +51,9 @@ def captured(network: RegistrationNetwork, like: Tensor) -> Callable[[Tensor, Te
 
 
 def on_side_stream(run: Callable[[], Result]) -> Result:
-    """Run as a capture will, not on the default stream: kernels are compiled then, and cuDNN has chosen its own."""
+    """Run as a capture will, not on the default stream: kernels are compiled then, and cuDNN has
+    chosen its own.
+    """
     side = side_stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -53,7 +63,9 @@ def on_side_stream(run: Callable[[], Result]) -> Result:
 
 
 def side_stream() -> torch.cuda.Stream:
-    """The stream of captures on the current GPU: always the same, since cuBLAS never gives back what it takes for each."""
+    """The stream of captures on the current GPU: always the same, since cuBLAS never gives back
+    what it takes for each.
+    """
     return _side_stream(torch.cuda.current_device())
 
 

@@ -1,7 +1,9 @@
-"""Reading volumes at points on a CPU, faster than torch, whose own code for three dimensions takes one point at a time.
+"""Reading volumes at points on a CPU, faster than torch, whose own code for three dimensions takes
+one point at a time.
 
-Points are taken in blocks that stay in the processor's cache, every operation over all of a block. The slope of the image comes
-with its value from the same eight voxels, so that differentiating costs one product.
+Points are taken in blocks that stay in the processor's cache, every operation over all of a block.
+The slope of the image comes with its value from the same eight voxels, so that differentiating
+costs one product.
 """
 
 # pyright: reportIncompatibleMethodOverride=false
@@ -18,9 +20,16 @@ _MOST_VOXELS = 1 << 24  # whole numbers up to here are exact in float32
 
 
 def can_read(image: Tensor, x: Tensor) -> bool:
-    """Whether `read` takes these: volumes of float32, and nothing to differentiate but the place in an image of one channel."""
+    """Whether `read` takes these: volumes of float32, and nothing to differentiate but the place in
+    an image of one channel.
+    """
     volume = image.ndim == 5 and image.shape[0] == x.shape[0] == 1 and min(image.shape[2:]) >= 2
-    plain = image.is_cpu and x.is_cpu and image.dtype == x.dtype == torch.float32 and image[0, 0].numel() <= _MOST_VOXELS
+    plain = (
+        image.is_cpu
+        and x.is_cpu
+        and image.dtype == x.dtype == torch.float32
+        and image[0, 0].numel() <= _MOST_VOXELS
+    )
     if not (volume and plain) or (torch.is_grad_enabled() and image.requires_grad):
         return False
     return image.shape[1] == 1 or not (torch.is_grad_enabled() and x.requires_grad)
@@ -49,15 +58,20 @@ class _Read(torch.autograd.Function):
 
 
 def _values(image: Tensor, x: Tensor, slope: Tensor | None) -> Tensor:
-    """I(x), block by block; with `slope`, which is of one channel, its derivatives are written there."""
-    points, channels = x.detach().reshape(3, -1), image.detach()[0].flatten(1)
+    """I(x), block by block; with `slope`, which is of one channel, its derivatives are written
+    there.
+    """
+    points = x.detach().reshape(3, -1)
+    channels = image.detach()[0].flatten(1)
     out = image.new_empty(image.shape[1], points.shape[1])
     size = _BLOCK * torch.get_num_threads()
     for first in range(0, points.shape[1], size):
         place = slice(first, first + size)
         corner, within, voxels = _cells(points[:, place], image.shape[2:])
         for channel, values in zip(channels, out, strict=True):
-            found = _interpolated(channel, corner, within, image.shape[2:], values[place], slopes=slope is not None)
+            found = _interpolated(
+                channel, corner, within, image.shape[2:], values[place], slopes=slope is not None
+            )
             if slope is not None:
                 for axis, (derivative, scale) in enumerate(zip(found, voxels, strict=True)):
                     torch.mul(derivative, scale, out=slope.view(3, -1)[axis, place])
@@ -65,13 +79,19 @@ def _values(image: Tensor, x: Tensor, slope: Tensor | None) -> Tensor:
 
 
 def _cells(points: Tensor, shape: torch.Size) -> tuple[Tensor, list[Tensor], list[Tensor | float]]:
-    """Of each point the number of its cell's first voxel, where it is within the cell along each axis, and d voxels / dx.
+    """Of each point the number of its cell's first voxel, where it is within the cell along each
+    axis, and d voxels / dx.
 
-    Beyond the image, that is zero. A coordinate that is no number is taken for the first voxel's, and what is read is no number.
+    Beyond the image, that is zero. A coordinate that is no number is taken for the first voxel's,
+    and what is read is no number.
     """
-    first, within, slopes = torch.zeros_like(points[0]), list[Tensor](), list[Tensor | float]()
+    first = torch.zeros_like(points[0])
+    within = list[Tensor]()
+    slopes = list[Tensor | float]()
     for x, n in zip(points, shape, strict=True):
-        v = (2 * x).sub_(1).add_(1).mul_((n - 1) / 2)  # rounded as torch does: points on voxels lean to either side, not to one
+        v = (
+            (2 * x).sub_(1).add_(1).mul_((n - 1) / 2)
+        )  # rounded as torch does: points on voxels lean to either side, not to one
         low, high = v.aminmax()
         slopes.append(n - 1.0 if low > 0 and high < n - 1 else ((v > 0) & (v < n - 1)) * (n - 1.0))
         v = v.clamp_(0, n - 1)
@@ -83,14 +103,23 @@ def _cells(points: Tensor, shape: torch.Size) -> tuple[Tensor, list[Tensor], lis
 
 def _offsets(shape: torch.Size) -> list[int]:
     """From the first voxel of a cell to all eight: the last axis changes first."""
-    planes, rows = shape[1] * shape[2], shape[2]
+    planes = shape[1] * shape[2]
+    rows = shape[2]
     return [z + y + x for z in (0, planes) for y in (0, rows) for x in (0, 1)]
 
 
 def _interpolated(
-    voxels: Tensor, first: Tensor, within: list[Tensor], shape: torch.Size, values: Tensor, *, slopes: bool
+    voxels: Tensor,
+    first: Tensor,
+    within: list[Tensor],
+    shape: torch.Size,
+    values: Tensor,
+    *,
+    slopes: bool,
 ) -> list[Tensor]:
-    """Write what is between eight voxels to `values`, and return the slopes along the axes if they are wanted."""
+    """Write what is between eight voxels to `values`, and return the slopes along the axes if they
+    are wanted.
+    """
     z, y, x = within
     corners = [voxels[offset:].index_select(0, first) for offset in _offsets(shape)]
     along_x = [corners[i + 1].sub_(corners[i]) for i in (0, 2, 4, 6)]

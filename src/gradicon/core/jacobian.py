@@ -10,20 +10,30 @@ from torch import Tensor
 
 from gradicon.core.sampling import window
 from gradicon.core.transform import Transform
+from gradicon.errors import GradiconError
 
 Side = Literal["backward", "forward"]
 Difference = Side | Literal["central"]
-_STENCILS: dict[str, tuple[int, int]] = {"backward": (0, -1), "forward": (1, 0), "central": (1, -1)}  # voxels ahead and behind
+_STENCILS: dict[str, tuple[int, int]] = {
+    "backward": (0, -1),
+    "forward": (1, 0),
+    "central": (1, -1),
+}  # voxels ahead and behind
 
 
 def jacobian_determinant(
-    phi: Transform, shape: Sequence[int], *, difference: Difference | Sequence[Difference] = "backward"
+    phi: Transform,
+    shape: Sequence[int],
+    *,
+    difference: Difference | Sequence[Difference] = "backward",
 ) -> Float[Tensor, " b *s"]:
-    """det grad phi, by finite differences between the voxels of a grid, in unit-cube coordinates: 1 for the identity.
+    """det grad phi, by finite differences between the voxels of a grid, in unit-cube coordinates: 1
+    for the identity.
 
-    `backward` is how the reference counts folds in 3-D (`forward` in 2-D); both have one voxel less along each axis, and
-    `central`, as ITK computes it, two less. There may be one for each axis: a linearly interpolated map has, about a voxel, the
-    determinants by the choices of backward and forward.
+    `backward` is how the reference counts folds in 3-D (`forward` in 2-D); both have one voxel less
+    along each axis, and `central`, as ITK computes it, two less. There may be one for each axis: a
+    linearly interpolated map has, about a voxel, the determinants by the choices of backward and
+    forward.
     """
     differences = [difference] * len(shape) if isinstance(difference, str) else list(difference)
     there = phi.on_grid(shape)
@@ -32,14 +42,23 @@ def jacobian_determinant(
 
 
 def fold_percentage(
-    phi: Transform, shape: Sequence[int], *, difference: Difference | Sequence[Difference] = "backward"
+    phi: Transform,
+    shape: Sequence[int],
+    *,
+    difference: Difference | Sequence[Difference] = "backward",
 ) -> Float[Tensor, " b"]:
     """%|J|: the percentage of voxels where det grad phi <= 0, per pair."""
-    return 100 * (jacobian_determinant(phi, shape, difference=difference) <= 0).flatten(1).double().mean(1)
+    return 100 * (jacobian_determinant(phi, shape, difference=difference) <= 0).flatten(
+        1
+    ).double().mean(1)
 
 
-def sd_log_jacobian(phi: Transform, shape: Sequence[int], *, difference: Difference = "backward") -> Float[Tensor, " b"]:
-    """SDlogJ: the standard deviation of log det grad phi, per pair; determinants are clipped to [1e-9, 1e9] first."""
+def sd_log_jacobian(
+    phi: Transform, shape: Sequence[int], *, difference: Difference = "backward"
+) -> Float[Tensor, " b"]:
+    """SDlogJ: the standard deviation of log det grad phi, per pair; determinants are clipped to
+    [1e-9, 1e9] first.
+    """
     determinant = jacobian_determinant(phi, shape, difference=difference)
     return determinant.clamp(1e-9, 1e9).log().flatten(1).std(1)
 
@@ -53,14 +72,18 @@ def _difference(x: Tensor, axis: int, differences: Sequence[str]) -> Tensor:
     """The change of x along one axis, on the voxels where the differences along all axes exist."""
     for name in differences:
         if name not in _STENCILS:
-            raise ValueError(f"difference must be one of {', '.join(_STENCILS)}, got {name!r}")
+            raise GradiconError(f"difference must be one of {', '.join(_STENCILS)}, got {name!r}")
     if min(x.shape[2:]) < 3:
-        raise ValueError(f"a Jacobian needs at least 3 voxels along each axis, got {tuple(x.shape[2:])}")
+        raise GradiconError(
+            f"a Jacobian needs at least 3 voxels along each axis, got {tuple(x.shape[2:])}"
+        )
     stencils = [_STENCILS[name] for name in differences]
     shape = [n - (ahead - behind) for n, (ahead, behind) in zip(x.shape[2:], stencils, strict=True)]
 
     def shifted(by: int) -> Tensor:
-        return window(x, [by * (i == axis) - behind for i, (_, behind) in enumerate(stencils)], shape)
+        return window(
+            x, [by * (i == axis) - behind for i, (_, behind) in enumerate(stencils)], shape
+        )
 
     ahead, behind = stencils[axis]
     change = shifted(ahead) - shifted(behind)

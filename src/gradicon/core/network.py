@@ -1,4 +1,6 @@
-"""Registration networks: functions from two images to a transform, and the two operators that build networks from networks."""
+"""Registration networks: functions from two images to a transform, and the two operators that build
+networks from networks.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,9 +12,12 @@ from torch import Tensor, nn
 
 from gradicon.core.sampling import halve, sample
 from gradicon.core.transform import Composition, DisplacementField, Transform
+from gradicon.errors import GradiconError
 
 Dense = Callable[[], nn.Module]
-"""Makes a fresh dense network: stacked images (B, 2C, *S) to displacements (B, D, *S) in unit-cube coordinates."""
+"""Makes a fresh dense network: stacked images (B, 2C, *S) to displacements (B, D, *S) in unit-cube
+coordinates.
+"""
 
 
 def warp(image: Float[Tensor, "_ c *s"], phi: Transform) -> Float[Tensor, "_ c *s"]:
@@ -30,7 +35,9 @@ class RegistrationNetwork(nn.Module, ABC):
     def forward(self, moving: Float[Tensor, "b c *s"], fixed: Float[Tensor, "b c *s"]) -> Transform:
         """Phi[moving, fixed]."""
 
-    def __call__(self, moving: Float[Tensor, "b c *s"], fixed: Float[Tensor, "b c *s"]) -> Transform:
+    def __call__(
+        self, moving: Float[Tensor, "b c *s"], fixed: Float[Tensor, "b c *s"]
+    ) -> Transform:
         check_pair(moving, fixed)
         return super().__call__(moving, fixed)
 
@@ -39,8 +46,8 @@ class RegistrationNetwork(nn.Module, ABC):
 class Displace(RegistrationNetwork):
     """Psi: the output of a dense network, read as a displacement field.
 
-    `refuse_non_finite` may be set to False where images are known to be finite and the loss is watched, as in training: the check
-    makes the host wait for the device.
+    `refuse_non_finite` may be set to False where images are known to be finite and the loss is
+    watched, as in training: the check makes the host wait for the device.
     """
 
     def __init__(self, dense: nn.Module) -> None:
@@ -52,12 +59,16 @@ class Displace(RegistrationNetwork):
         if self.refuse_non_finite:
             check_finite(moving, fixed)
         u = self.dense(torch.cat([moving, fixed], 1))
-        return DisplacementField(u.to(moving.dtype))  # convolutions may run in half precision, coordinates never do
+        return DisplacementField(
+            u.to(moving.dtype)
+        )  # convolutions may run in half precision, coordinates never do
 
 
 @final
 class Down(RegistrationNetwork):
-    """Down{Phi}[A, B] = Phi[AvgPool(A, 2), AvgPool(B, 2)]. A transform has no resolution, so nothing is scaled back."""
+    """Down{Phi}[A, B] = Phi[AvgPool(A, 2), AvgPool(B, 2)]. A transform has no resolution, so
+    nothing is scaled back.
+    """
 
     def __init__(self, net: RegistrationNetwork) -> None:
         super().__init__()
@@ -73,7 +84,8 @@ class TwoStep(RegistrationNetwork):
 
     def __init__(self, first: RegistrationNetwork, second: RegistrationNetwork) -> None:
         super().__init__()
-        self.first, self.second = first, second
+        self.first = first
+        self.second = second
 
     def forward(self, moving: Float[Tensor, "b c *s"], fixed: Float[Tensor, "b c *s"]) -> Transform:
         phi = self.first(moving, fixed)
@@ -82,9 +94,11 @@ class TwoStep(RegistrationNetwork):
 
 
 def multiresolution(dense: Dense, *, resolutions: int = 3) -> RegistrationNetwork:
-    """The paper's Stage1 = TS{Down{TS{Down{Psi1}, Psi2}}, Psi3}: `resolutions` networks, each at twice the resolution before."""
+    """The paper's Stage1 = TS{Down{TS{Down{Psi1}, Psi2}}, Psi3}: `resolutions` networks, each at
+    twice the resolution before.
+    """
     if resolutions < 1:
-        raise ValueError(f"a network has at least 1 resolution, got {resolutions}")
+        raise GradiconError(f"a network has at least 1 resolution, got {resolutions}")
     net: RegistrationNetwork = Displace(dense())
     for _ in range(resolutions - 1):
         net = TwoStep(Down(net), Displace(dense()))
@@ -92,7 +106,9 @@ def multiresolution(dense: Dense, *, resolutions: int = 3) -> RegistrationNetwor
 
 
 def refined(net: RegistrationNetwork, dense: Dense) -> RegistrationNetwork:
-    """The paper's Stage2 = TS{Stage1, Psi4}: one more step at full resolution, on top of a network that keeps its weights."""
+    """The paper's Stage2 = TS{Stage1, Psi4}: one more step at full resolution, on top of a network
+    that keeps its weights.
+    """
     return TwoStep(net, Displace(dense()))
 
 
@@ -100,20 +116,36 @@ def check_pair(moving: Tensor, fixed: Tensor) -> None:
     """Refuse, in one line, a pair of images that no registration network could take."""
     for name, image in (("moving", moving), ("fixed", fixed)):
         if image.ndim not in (4, 5):
-            raise ValueError(f"the {name} image must have shape (B, C, H, W) or (B, C, D, H, W), got {tuple(image.shape)}")
+            raise GradiconError(
+                f"the {name} image must have shape (B, C, H, W) or (B, C, D, H, W), got "
+                f"{tuple(image.shape)}"
+            )
         if image.dtype not in (torch.float32, torch.float64):
-            raise TypeError(f"the {name} image must be float32 or float64, got {image.dtype}: convert it first")
+            raise TypeError(
+                f"the {name} image must be float32 or float64, got {image.dtype}: convert it first"
+            )
     if moving.shape != fixed.shape:
-        raise ValueError(f"moving and fixed must have one shape, got {tuple(moving.shape)} and {tuple(fixed.shape)}: resample one")
+        raise GradiconError(
+            f"moving and fixed must have one shape, got {tuple(moving.shape)} and "
+            f"{tuple(fixed.shape)}: resample one"
+        )
     if moving.dtype != fixed.dtype:
-        raise TypeError(f"moving and fixed must share one dtype, got {moving.dtype} and {fixed.dtype}")
+        raise TypeError(
+            f"moving and fixed must share one dtype, got {moving.dtype} and {fixed.dtype}"
+        )
 
 
 def check_finite(moving: Tensor, fixed: Tensor) -> None:
-    """Refuse NaN and infinite voxels. Left out while a graph is traced or captured: it depends on the data."""
-    if torch.compiler.is_compiling() or (moving.is_cuda and torch.cuda.is_current_stream_capturing()):
+    """Refuse NaN and infinite voxels. Left out while a graph is traced or captured: it depends on
+    the data.
+    """
+    if torch.compiler.is_compiling() or (
+        moving.is_cuda and torch.cuda.is_current_stream_capturing()
+    ):
         return
     for name, image in (("moving", moving), ("fixed", fixed)):
         if not torch.isfinite(image).all():
             bad = int((~torch.isfinite(image)).sum())
-            raise ValueError(f"the {name} image has {bad} NaN or infinite voxels: every voxel must be finite")
+            raise GradiconError(
+                f"the {name} image has {bad} NaN or infinite voxels: every voxel must be finite"
+            )

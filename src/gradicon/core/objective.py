@@ -1,4 +1,5 @@
-"""What is minimised: similarity both ways, plus a penalty on the maps. All regularizers are plain functions of transforms.
+"""What is minimised: similarity both ways, plus a penalty on the maps. All regularizers are plain
+functions of transforms.
 
 The points `x` of a penalty are given by the caller: nothing here draws random numbers.
 """
@@ -24,11 +25,14 @@ Penalty = Callable[[Transform, Transform, Tensor], Tensor]
 """(phi_ab, phi_ba, x) -> a scalar."""
 
 
-def gradient_inconsistency(phi_ab: Transform, phi_ba: Transform, x: Points, *, step: float = 1e-3) -> Scalar:
+def gradient_inconsistency(
+    phi_ab: Transform, phi_ba: Transform, x: Points, *, step: float = 1e-3
+) -> Scalar:
     """GradICON: || grad[phi_ab o phi_ba] - I ||_F^2 at the points x.
 
-    One-sided differences of length `step` along each axis of the unit cube; the mean over points and components, the sum over
-    directions. Zero for exact inverses, and for maps that are inverses up to a translation.
+    One-sided differences of length `step` along each axis of the unit cube; the mean over points
+    and components, the sum over directions. Zero for exact inverses, and for maps that are inverses
+    up to a translation.
     """
     dimension = x.shape[1]
     shifts = step * torch.eye(dimension, dtype=x.dtype, device=x.device)
@@ -39,7 +43,9 @@ def gradient_inconsistency(phi_ab: Transform, phi_ba: Transform, x: Points, *, s
 
 
 def inconsistency(phi_ab: Transform, phi_ba: Transform, x: Points) -> Scalar:
-    """ICON: || phi_ab o phi_ba - Id ||^2 + || phi_ba o phi_ab - Id ||^2, each a mean over the points x and components."""
+    """ICON: || phi_ab o phi_ba - Id ||^2 + || phi_ba o phi_ab - Id ||^2, each a mean over the
+    points x and components.
+    """
     return ((phi_ab(phi_ba(x)) - x) ** 2).mean() + ((phi_ba(phi_ab(x)) - x) ** 2).mean()
 
 
@@ -49,11 +55,16 @@ def diffusion(phi: Transform, shape: Sequence[int]) -> Scalar:
     In the reference's units: every difference is divided by 1 / shape[0], on all axes.
     """
     u = phi.materialise(shape).u
-    return torch.stack([(u.diff(dim=axis) ** 2).mean() for axis in range(2, u.ndim)]).sum() * shape[0] ** 2
+    return (
+        torch.stack([(u.diff(dim=axis) ** 2).mean() for axis in range(2, u.ndim)]).sum()
+        * shape[0] ** 2
+    )
 
 
 def bending_energy(phi: Transform, shape: Sequence[int]) -> Scalar:
-    """The mean squared second difference of phi on a grid, in unit-cube coordinates: all D^2 second derivatives, over D^2."""
+    """The mean squared second difference of phi on a grid, in unit-cube coordinates: all D^2 second
+    derivatives, over D^2.
+    """
     u = phi.materialise(shape).u
     inverse_spacing = [n - 1 for n in shape]
     energy = u.new_zeros(())
@@ -88,36 +99,55 @@ def objective(
     mask_a: Float[Tensor, "_ 1 *s"] | None = None,
     mask_b: Float[Tensor, "_ 1 *s"] | None = None,
 ) -> Objective:
-    """The paper's loss: sim(A o phi_ab, B) + sim(B o phi_ba, A) + lambda * penalty(phi_ab, phi_ba, x).
+    """The paper's loss: sim(A o phi_ab, B) + sim(B o phi_ba, A) + lambda * penalty(phi_ab, phi_ba,
+    x).
 
     Args:
         network: Phi. It is called twice, as Phi[A, B] and Phi[B, A].
         a, b: the two images, I^A and I^B.
-        x: the points of the penalty, (1 or B, D, ...). The paper draws voxels / 2^D of them, uniformly at random.
+        x: the points of the penalty, (1 or B, D, ...). The paper draws voxels / 2^D of them,
+            uniformly at random.
         similarity: one of `gradicon.core.similarity`, or any function with its signature.
         weight: the paper's lambda: 1.5 with LNCC, 0.2 with the mean squared error.
         penalty: GradICON, or any function of (phi_ab, phi_ba, x).
-        mask_a, mask_b: where each image counts in the similarity; where both do, after warping, is averaged over.
+        mask_a, mask_b: where each image counts in the similarity; where both do, after warping, is
+            averaged over.
     """
     with weights_held_still() if is_wanted() else nullcontext():
-        phi_ab, phi_ba = network(a, b), network(b, a)
+        phi_ab = network(a, b)
+        phi_ba = network(b, a)
     forward = dissimilarity(phi_ab, a, b, mask_a, mask_b, similarity)
     backward = dissimilarity(phi_ba, b, a, mask_b, mask_a, similarity)
-    unlike, cost = forward + backward, penalty(phi_ab, phi_ba, x)
+    unlike = forward + backward
+    cost = penalty(phi_ab, phi_ba, x)
     return Objective(unlike + weight * cost, unlike, cost, phi_ab, phi_ba)
 
 
 def dissimilarity(
-    phi: Transform, moving: Tensor, fixed: Tensor, moving_mask: Tensor | None, fixed_mask: Tensor | None, similarity: Similarity
+    phi: Transform,
+    moving: Tensor,
+    fixed: Tensor,
+    moving_mask: Tensor | None,
+    fixed_mask: Tensor | None,
+    similarity: Similarity,
 ) -> Scalar:
     """sim(moving o phi, fixed), where both masks count after warping."""
-    return dissimilarity_at(phi.on_grid(fixed.shape[2:]), moving, fixed, moving_mask, fixed_mask, similarity)
+    return dissimilarity_at(
+        phi.on_grid(fixed.shape[2:]), moving, fixed, moving_mask, fixed_mask, similarity
+    )
 
 
 def dissimilarity_at(
-    x: Tensor, moving: Tensor, fixed: Tensor, moving_mask: Tensor | None, fixed_mask: Tensor | None, similarity: Similarity
+    x: Tensor,
+    moving: Tensor,
+    fixed: Tensor,
+    moving_mask: Tensor | None,
+    fixed_mask: Tensor | None,
+    similarity: Similarity,
 ) -> Scalar:
-    """The same, where x are the places in moving of fixed's voxels. Masks have no gradient: shrinking the overlap must not pay."""
+    """The same, where x are the places in moving of fixed's voxels. Masks have no gradient:
+    shrinking the overlap must not pay.
+    """
     masks = [] if fixed_mask is None else [fixed_mask]
     if moving_mask is not None:
         masks.append(sample(moving_mask, x.detach()))

@@ -1,6 +1,7 @@
 """Transforms: immutable, callable values. Read this file first.
 
-A transform is a batch of functions [0,1]^D -> R^D. It knows nothing of resolution, millimetres, files or networks.
+A transform is a batch of functions [0,1]^D -> R^D. It knows nothing of resolution, millimetres,
+files or networks.
 """
 
 from abc import ABC, abstractmethod
@@ -13,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradicon.core.sampling import displace, unit_grid
+from gradicon.errors import GradiconError
 
 
 class Transform(ABC):
@@ -24,7 +26,9 @@ class Transform(ABC):
 
     @abstractmethod
     def on_grid(self, shape: Sequence[int]) -> Float[Tensor, "_ d *s"]:
-        """phi at every voxel of a grid, without interpolation where phi is stored on that very grid."""
+        """phi at every voxel of a grid, without interpolation where phi is stored on that very
+        grid.
+        """
 
     @abstractmethod
     def to(self, target: torch.device | torch.dtype | str) -> "Transform":
@@ -35,7 +39,9 @@ class Transform(ABC):
         return Composition(self, inner)
 
     def materialise(self, shape: Sequence[int]) -> "DisplacementField":
-        """phi as one displacement field on a grid: equal to phi at its voxels, interpolated between them."""
+        """phi as one displacement field on a grid: equal to phi at its voxels, interpolated between
+        them.
+        """
         on_grid = self.on_grid(shape)
         return DisplacementField(on_grid - unit_grid(shape, like=on_grid))
 
@@ -43,13 +49,18 @@ class Transform(ABC):
 @final
 @dataclass(frozen=True, eq=False)
 class DisplacementField(Transform):
-    """phi(x) = x + u(x), with u (B, D, *S) in unit-cube coordinates, read linearly and constant beyond the cube."""
+    """phi(x) = x + u(x), with u (B, D, *S) in unit-cube coordinates, read linearly and constant
+    beyond the cube.
+    """
 
     u: Float[Tensor, "b d *s"]
 
     def __post_init__(self) -> None:
         if self.u.ndim not in (4, 5) or self.u.shape[1] != self.u.ndim - 2:
-            raise ValueError(f"a displacement field has shape (B, 2, H, W) or (B, 3, D, H, W), got {tuple(self.u.shape)}")
+            raise GradiconError(
+                "a displacement field has shape (B, 2, H, W) or (B, 3, D, H, W), got "
+                f"{tuple(self.u.shape)}"
+            )
         _check_precision("a displacement field", self.u)
 
     def __call__(self, x: Float[Tensor, "_ d *p"]) -> Float[Tensor, "_ d *p"]:
@@ -72,14 +83,23 @@ class Affine(Transform):
     offset: Float[Tensor, "b d"]
 
     def __post_init__(self) -> None:
-        if self.matrix.ndim != 3 or self.matrix.shape[1] != self.matrix.shape[2] or self.offset.shape != self.matrix.shape[:2]:
+        if (
+            self.matrix.ndim != 3
+            or self.matrix.shape[1] != self.matrix.shape[2]
+            or self.offset.shape != self.matrix.shape[:2]
+        ):
             shapes = f"{tuple(self.matrix.shape)} and {tuple(self.offset.shape)}"
-            raise ValueError(f"an affine has a matrix (B, D, D) and an offset (B, D), got {shapes}")
+            raise GradiconError(
+                f"an affine has a matrix (B, D, D) and an offset (B, D), got {shapes}"
+            )
         _check_precision("an affine matrix", self.matrix)
 
     def __call__(self, x: Float[Tensor, "_ d *p"]) -> Float[Tensor, "_ d *p"]:
         if x.shape[1] != self.matrix.shape[1]:
-            raise ValueError(f"a {self.matrix.shape[1]}-D affine needs {self.matrix.shape[1]} components, got {tuple(x.shape)}")
+            raise GradiconError(
+                f"a {self.matrix.shape[1]}-D affine needs {self.matrix.shape[1]} "
+                f"components, got {tuple(x.shape)}"
+            )
         linear = torch.matmul(self.matrix, x.flatten(2))
         return (linear + self.offset[..., None]).reshape(-1, *x.shape[1:])
 
@@ -108,7 +128,9 @@ class Composition(Transform):
         return Composition(self.outer.to(target), self.inner.to(target))
 
 
-def identity(dimension: int, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> Affine:
+def identity(
+    dimension: int, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+) -> Affine:
     """The map x -> x."""
     matrix = torch.eye(dimension, dtype=dtype, device=device)[None]
     return Affine(matrix, torch.zeros_like(matrix[..., 0]))
@@ -116,8 +138,13 @@ def identity(dimension: int, *, dtype: torch.dtype = torch.float32, device: torc
 
 def _check_precision(name: str, value: Tensor) -> None:
     if value.dtype not in (torch.float32, torch.float64):
-        raise TypeError(f"{name} must be float32 or float64, got {value.dtype}: half precision near 1 is half a voxel wide")
+        raise TypeError(
+            f"{name} must be float32 or float64, got {value.dtype}: half precision near 1 "
+            "is half a voxel wide"
+        )
 
 
 for _class in (DisplacementField, Affine, Composition):
-    torch.export.register_dataclass(_class)  # so that torch.export takes a network whose answer is a transform
+    torch.export.register_dataclass(
+        _class
+    )  # so that torch.export takes a network whose answer is a transform

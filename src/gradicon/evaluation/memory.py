@@ -7,14 +7,17 @@ from pathlib import Path
 
 import torch
 
-_STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_STATUS = Path("/proc/self/status")
+_FORGET = Path("/proc/self/clear_refs")
 
 
 @contextmanager
 def peak_memory(device: torch.device) -> Generator[Callable[[], float]]:
-    """Within this block, a function that tells the peak so far in GB: of tensors on a GPU, else of the whole process.
+    """Within this block, a function that tells the peak so far in GB: of tensors on a GPU, else of
+    the whole process.
 
-    Linux can forget an earlier peak of the process; elsewhere it is the peak since the process began.
+    Linux can forget an earlier peak of the process; elsewhere it is the peak since the process
+    began.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

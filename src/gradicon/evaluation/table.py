@@ -8,16 +8,21 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from gradicon.evaluation.metrics import lowest_mean
+from gradicon.core.metrics import lowest_mean
+from gradicon.errors import GradiconError, MissingFileError
 from gradicon.physical.images import written_whole
 
 FORMAT = "gradicon-evaluation-1"
-CSV, JSON, MARKDOWN = "table.csv", "table.json", "table.md"
+CSV = "table.csv"
+JSON = "table.json"
+MARKDOWN = "table.md"
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that a pair has: its name in the records, for people, how it is written, and whether more is better."""
+    """A number that a pair has: its name in the records, for people, how it is written, and whether
+    more is better.
+    """
 
     key: str
     title: str
@@ -45,14 +50,18 @@ _BEFORE = {
 
 
 def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Mean and standard deviation of every measure over the pairs that have it; lowest Dice; labels and landmark groups apart."""
+    """Mean and standard deviation of every measure over the pairs that have it; lowest Dice; labels
+    and landmark groups apart.
+    """
     found: dict[str, Any] = {}
     for measure in MEASURES:
         if values := _values(records, measure.key):
             found[measure.key] = _spread(values)
             if before := _values(records, _BEFORE.get(measure.key, "")):
                 found[measure.key]["before"] = mean(before)
-    if overlaps := [float(value) for record in records for value in record.get("dice", {}).values()]:
+    if overlaps := [
+        float(value) for record in records for value in record.get("dice", {}).values()
+    ]:
         found["dice_lowest_30_percent"] = lowest_mean(overlaps)
         found["lost_labels"] = sum(int(record.get("lost_labels", 0)) for record in records)
     for name in ("dice", "hd95_mm", "landmark_error_by_group_mm"):
@@ -61,11 +70,24 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def write_table(out: Path, records: Sequence[Mapping[str, Any]], provenance: Mapping[str, Any]) -> dict[str, Any]:
+def write_table(
+    out: Path, records: Sequence[Mapping[str, Any]], provenance: Mapping[str, Any]
+) -> dict[str, Any]:
     """Write OUT/table.csv, table.json and table.md. Returns what the JSON says."""
-    failed = {str(record["pair"]): str(record["error"]) for record in records if record["status"] == "failed"}
+    failed = {
+        str(record["pair"]): str(record["error"])
+        for record in records
+        if record["status"] == "failed"
+    }
     counts = {"pairs": len(records), "failed_pairs": len(failed)}
-    result = {"format": FORMAT, **provenance, **counts, "failed": failed, "summary": summarise(records), "records": list(records)}
+    result = {
+        "format": FORMAT,
+        **provenance,
+        **counts,
+        "failed": failed,
+        "summary": summarise(records),
+        "records": list(records),
+    }
     with written_whole(out / CSV) as part, part.open("w", newline="", encoding="utf-8") as file:
         columns = ["pair", "status", "error", *_columns()]
         writer = csv.DictWriter(file, columns, extrasaction="ignore", restval="")
@@ -81,13 +103,13 @@ def write_table(out: Path, records: Sequence[Mapping[str, Any]], provenance: Map
 def read_table(path: Path) -> dict[str, Any]:
     """What an evaluation's table.json says."""
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such table")
+        raise MissingFileError(f"{path}: no such table")
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path}: not a table.json of `gradicon evaluate`") from error
+        raise GradiconError(f"{path}: not a table.json of `gradicon evaluate`") from error
     if not isinstance(result, dict) or result.get("format") != FORMAT:
-        raise ValueError(f"{path}: not a table.json of `gradicon evaluate`")
+        raise GradiconError(f"{path}: not a table.json of `gradicon evaluate`")
     return result
 
 
@@ -98,29 +120,68 @@ def rows(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         if measure.key in summary:
             numbers = summary[measure.key]
             before = f"{numbers['before']:{measure.form}}" if "before" in numbers else ""
-            told.append((measure.title, before, f"{numbers['mean']:{measure.form}} ± {numbers['sd']:{measure.form}}"))
+            told.append(
+                (
+                    measure.title,
+                    before,
+                    f"{numbers['mean']:{measure.form}} ± {numbers['sd']:{measure.form}}",
+                )
+            )
             if measure.key == "mean_dice":
-                told.append(("lowest 30 % of Dice, over labels and pairs", "", f"{summary['dice_lowest_30_percent']:.3f}"))
+                told.append(
+                    (
+                        "lowest 30 % of Dice, over labels and pairs",
+                        "",
+                        f"{summary['dice_lowest_30_percent']:.3f}",
+                    )
+                )
     groups = summary.get("landmark_error_by_group_mm_each", {})
-    return [*told, *((f"landmark error, {name} [mm]", "", f"{n['mean']:.2f} ± {n['sd']:.2f}") for name, n in groups.items())]
+    return [
+        *told,
+        *(
+            (f"landmark error, {name} [mm]", "", f"{n['mean']:.2f} ± {n['sd']:.2f}")
+            for name, n in groups.items()
+        ),
+    ]
 
 
 def markdown(result: Mapping[str, Any]) -> str:
     """The summary, then every pair."""
     summary = result["summary"]
-    lines = [f"# {result['pairs']} pairs, {result['failed_pairs']} failed", "", f"`{result.get('command', '')}`", ""]
-    lines += ["| measure | before | mean ± sd |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows(summary)), ""]
+    lines = [
+        f"# {result['pairs']} pairs, {result['failed_pairs']} failed",
+        "",
+        f"`{result.get('command', '')}`",
+        "",
+    ]
+    lines += [
+        "| measure | before | mean ± sd |",
+        "|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in rows(summary)),
+        "",
+    ]
     shown = [measure for measure in MEASURES if measure.key in summary]
-    lines += [f"| pair | {' | '.join(measure.title for measure in shown)} |", "|---" * (len(shown) + 1) + "|"]
+    lines += [
+        f"| pair | {' | '.join(measure.title for measure in shown)} |",
+        "|---" * (len(shown) + 1) + "|",
+    ]
     for record in result["records"]:
         cells = [f"{record[m.key]:{m.form}}" if m.key in record else "" for m in shown]
-        cells = cells if record["status"] == "done" else [f"failed: {record['error']}", *[""] * (len(shown) - 1)]
+        cells = (
+            cells
+            if record["status"] == "done"
+            else [f"failed: {record['error']}", *[""] * (len(shown) - 1)]
+        )
         lines.append(f"| {record['pair']} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _columns() -> list[str]:
-    return [name for m in MEASURES for name in ((_BEFORE[m.key], m.key) if m.key in _BEFORE else (m.key,))]
+    return [
+        name
+        for m in MEASURES
+        for name in ((_BEFORE[m.key], m.key) if m.key in _BEFORE else (m.key,))
+    ]
 
 
 def _values(records: Sequence[Mapping[str, Any]], key: str) -> list[float]:
@@ -128,9 +189,16 @@ def _values(records: Sequence[Mapping[str, Any]], key: str) -> list[float]:
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
-    return {"mean": mean(values), "sd": stdev(values) if len(values) > 1 else 0.0, "pairs": len(values)}
+    return {
+        "mean": mean(values),
+        "sd": stdev(values) if len(values) > 1 else 0.0,
+        "pairs": len(values),
+    }
 
 
 def _by_part(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, dict[str, float]]:
     parts = dict.fromkeys(part for record in records for part in record.get(name, {}))
-    return {part: _spread([float(r[name][part]) for r in records if part in r.get(name, {})]) for part in parts}
+    return {
+        part: _spread([float(r[name][part]) for r in records if part in r.get(name, {})])
+        for part in parts
+    }

@@ -1,4 +1,6 @@
-"""`python -m gradicon.experiments`: the studies, where the command line's packages are not installed."""
+"""`python -m gradicon.experiments`: the studies, where the command line's packages are not
+installed.
+"""
 
 import argparse
 import shlex
@@ -25,7 +27,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="the folder of real data sets")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
-    parser.add_argument("--show", type=Path, metavar="JSON", help="write the table and the figure of a result, and run nothing")
+    parser.add_argument(
+        "--show",
+        type=Path,
+        metavar="JSON",
+        help="write the table and the figure of a result, and run nothing",
+    )
     given = parser.parse_args()
     on_gpu = given.device != "cpu" and torch.cuda.is_available()
     try:
@@ -35,8 +42,20 @@ def main() -> None:
             parser.error(f"give one of {', '.join(STUDIES)}, or --show JSON")
         else:
             with tempfile.TemporaryDirectory() as work:
-                setting = Setting(Path(work), given.quick, torch.device("cuda" if on_gpu else "cpu"), given.data, given.jobs, _tell)
-                run_study(given.name, setting, given.out, command=f"python -m gradicon.experiments {shlex.join(sys.argv[1:])}")
+                setting = Setting(
+                    Path(work),
+                    given.quick,
+                    torch.device("cuda" if on_gpu else "cpu"),
+                    given.data,
+                    given.jobs,
+                    _tell,
+                )
+                run_study(
+                    given.name,
+                    setting,
+                    given.out,
+                    command=f"python -m gradicon.experiments {shlex.join(sys.argv[1:])}",
+                )
     except (ValueError, OSError) as error:
         sys.exit(f"gradicon: {' '.join(str(error).split())}")
 

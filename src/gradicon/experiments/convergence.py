@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradicon.experiments.planar import LABELS, LAMBDA0, TITLES, Task, judged, set_names, size_of, train_tasks
+from gradicon.experiments.planar import (
+    LABELS,
+    LAMBDA0,
+    TITLES,
+    Task,
+    judged,
+    set_names,
+    size_of,
+    train_tasks,
+)
 from gradicon.experiments.study import Numbers, Setting
 from gradicon.experiments.trainings import Row, Trained
 
@@ -15,7 +24,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Convergence of ICON and GradICON at equal regularity"
-PARTS = (0.5, 0.75, 0.9, 0.95)  # of the way from the first dissimilarity to the last that both reach
+PARTS = (
+    0.5,
+    0.75,
+    0.9,
+    0.95,
+)  # of the way from the first dissimilarity to the last that both reach
 _POINTS = 100  # of a curve, at most
 _COLOURS = {"gradicon": "#c1272d", "icon": "#0068b4"}
 
@@ -24,8 +38,11 @@ Curve = dict[str, list[float]]
 
 
 def run(setting: Setting) -> Numbers:
-    """Train GradICON at the paper's weight and ICON at several, and compare with the ICON that is as regular."""
-    size, names = size_of(setting), set_names(setting)
+    """Train GradICON at the paper's weight and ICON at several, and compare with the ICON that is
+    as regular.
+    """
+    size = size_of(setting)
+    names = set_names(setting)
     tasks = [Task(name, "gradicon", LAMBDA0["gradicon"]) for name in names]
     tasks += [Task(name, "icon", LAMBDA0["icon"] * 2.0**i) for name in names for i in size.search]
     trained = train_tasks(tasks, setting, steps=size.long_steps, log_every=size.log_every)
@@ -34,7 +51,8 @@ def run(setting: Setting) -> Numbers:
 
 
 def as_regular(candidates: Sequence[dict[str, Any]], folds_percent: float) -> dict[str, Any]:
-    """Of what was tried, the one with the most folds that has not more than `folds_percent`; of equal ones the most similar.
+    """Of what was tried, the one with the most folds that has not more than `folds_percent`; of
+    equal ones the most similar.
 
     If all have more folds, the one with the fewest.
     """
@@ -45,19 +63,28 @@ def as_regular(candidates: Sequence[dict[str, Any]], folds_percent: float) -> di
 
 
 def curve_of(rows: Sequence[Row]) -> Curve:
-    """What was logged, in at most 100 means over equally many steps. The loss has both directions, hence the half."""
+    """What was logged, in at most 100 means over equally many steps. The loss has both directions,
+    hence the half.
+    """
     width = ceil(len(rows) / _POINTS)
     blocks = [rows[i : i + width] for i in range(0, len(rows), width)]
 
     def means(name: str, scale: float = 1.0) -> list[float]:
         return [round(scale * float(np.mean([row[name] for row in block])), 5) for block in blocks]
 
-    return {"step": means("step"), "dissimilarity": means("similarity", 0.5), "folds_percent": means("folds")}
+    return {
+        "step": means("step"),
+        "dissimilarity": means("similarity", 0.5),
+        "folds_percent": means("folds"),
+    }
 
 
 def steps_to(curve: Curve, level: float) -> float | None:
-    """The step at which a curve first comes down to a dissimilarity, linear between its points; None if it never does."""
-    steps, values = curve["step"], curve["dissimilarity"]
+    """The step at which a curve first comes down to a dissimilarity, linear between its points;
+    None if it never does.
+    """
+    steps = curve["step"]
+    values = curve["dissimilarity"]
     for i, value in enumerate(values):
         if value <= level:
             if i == 0:
@@ -68,29 +95,40 @@ def steps_to(curve: Curve, level: float) -> float | None:
 
 
 def speed(gradicon: Curve, icon: Curve) -> list[dict[str, Any]]:
-    """Steps to the same dissimilarities, some parts of the way that both go, and how many times as many ICON needs."""
+    """Steps to the same dissimilarities, some parts of the way that both go, and how many times as
+    many ICON needs.
+    """
     start = max(gradicon["dissimilarity"][0], icon["dissimilarity"][0])
     end = max(min(gradicon["dissimilarity"]), min(icon["dissimilarity"]))
     found: list[dict[str, Any]] = []
     for part in PARTS:
         level = round(start - part * (start - end), 5)
-        ours, theirs = steps_to(gradicon, level), steps_to(icon, level)
+        ours = steps_to(gradicon, level)
+        theirs = steps_to(icon, level)
         ratio = None if not ours or theirs is None else round(theirs / ours, 2)
-        found.append({"part": part, "dissimilarity": level, "gradicon": ours, "icon": theirs, "ratio": ratio})
+        found.append(
+            {"part": part, "dissimilarity": level, "gradicon": ours, "icon": theirs, "ratio": ratio}
+        )
     return found
 
 
 def table(numbers: Numbers) -> str:
     """The chosen networks, their speed, and what the search for ICON's weight saw."""
     lines = [
-        f"1 - LNCC and folds on {numbers['pairs']} pairs of the training set, after {numbers['steps']} steps, one training each.",
+        (
+            f"1 - LNCC and folds on {numbers['pairs']} pairs of the training set, after "
+            f"{numbers['steps']} steps, one training each."
+        ),
         "",
         "| set | regularizer | weight | 1 - LNCC | folds % | |",
         "|---|---|---:|---:|---:|---|",
     ]
     for each in numbers["sets"]:
         lines.append(_told(each["gradicon"], "compared"))
-        lines += [_told(tried, "compared" if tried == each["icon"] else "") for tried in each["icon_tried"]]
+        lines += [
+            _told(tried, "compared" if tried == each["icon"] else "")
+            for tried in each["icon_tried"]
+        ]
     lines += [
         "",
         "Steps until the training loss comes down to a dissimilarity.",
@@ -100,7 +138,10 @@ def table(numbers: Numbers) -> str:
     ]
     for each in numbers["sets"]:
         for row in each["speed"]:
-            shown = " | ".join("not reached" if row[name] is None else f"{row[name]:.4g}" for name in ("gradicon", "icon", "ratio"))
+            shown = " | ".join(
+                "not reached" if row[name] is None else f"{row[name]:.4g}"
+                for name in ("gradicon", "icon", "ratio")
+            )
             lines.append(f"| {TITLES[each['set']]} | {row['dissimilarity']:.4f} | {shown} |")
     return "\n".join(lines)
 
@@ -113,9 +154,22 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
         left: Axes = row[0]
         right: Axes = row[1]
         for name in ("icon", "gradicon"):
-            curve, label = each["curves"][name], f"{LABELS[name]}, $\\lambda$ = {each[name]['weight']:.4g}"
-            left.plot(curve["step"], curve["dissimilarity"], color=_COLOURS[name], linewidth=1.5, label=label)
-            right.plot(curve["step"], curve["folds_percent"], color=_COLOURS[name], linewidth=1.5, label=label)
+            curve = each["curves"][name]
+            label = f"{LABELS[name]}, $\\lambda$ = {each[name]['weight']:.4g}"
+            left.plot(
+                curve["step"],
+                curve["dissimilarity"],
+                color=_COLOURS[name],
+                linewidth=1.5,
+                label=label,
+            )
+            right.plot(
+                curve["step"],
+                curve["folds_percent"],
+                color=_COLOURS[name],
+                linewidth=1.5,
+                label=label,
+            )
         left.set(title=TITLES[each["set"]], xlabel="step", ylabel="dissimilarity, 1 - LNCC")
         right.set(title=TITLES[each["set"]], xlabel="step", ylabel="folds, % of pixels")
         right.set_yscale("symlog", linthresh=1e-3)
@@ -128,7 +182,11 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
 def _compared(name: str, trained: Mapping[Task, Trained]) -> dict[str, Any]:
     ours = next(task for task in trained if task.images == name and task.regularizer == "gradicon")
     gradicon = judged(ours, trained[ours])
-    tried = [judged(task, run) for task, run in trained.items() if task.images == name and task.regularizer == "icon"]
+    tried = [
+        judged(task, run)
+        for task, run in trained.items()
+        if task.images == name and task.regularizer == "icon"
+    ]
     icon = as_regular(tried, gradicon["folds_percent"])
     curves = {
         "gradicon": curve_of(trained[ours].rows),
@@ -145,5 +203,7 @@ def _compared(name: str, trained: Mapping[Task, Trained]) -> dict[str, Any]:
 
 
 def _told(network: Mapping[str, Any], note: str) -> str:
-    numbers = f"{network['weight']:.4g} | {network['dissimilarity']:.4f} | {network['folds_percent']:.4f}"
+    numbers = (
+        f"{network['weight']:.4g} | {network['dissimilarity']:.4f} | {network['folds_percent']:.4f}"
+    )
     return f"| {TITLES[network['set']]} | {LABELS[network['regularizer']]} | {numbers} | {note} |"

@@ -1,4 +1,6 @@
-"""What is noise in two maps that should be inverses: the closest exact inverses, and measures of what is left."""
+"""What is noise in two maps that should be inverses: the closest exact inverses, and measures of
+what is left.
+"""
 
 from collections.abc import Sequence
 
@@ -15,26 +17,38 @@ Inverses = tuple[DisplacementField, DisplacementField]
 
 
 def closest_inverses(
-    phi_ab: DisplacementField, phi_ba: DisplacementField, *, weights: Sequence[float] = WEIGHTS, iterations: int
+    phi_ab: DisplacementField,
+    phi_ba: DisplacementField,
+    *,
+    weights: Sequence[float] = WEIGHTS,
+    iterations: int,
 ) -> list[Inverses]:
-    """Inverses of each other with the least squared distance to two maps together; better ones with each weight, the last the best.
+    """Inverses of each other with the least squared distance to two maps together; better ones with
+    each weight, the last the best.
 
-    Minimises |ab - phi_ab|^2 + |ba - phi_ba|^2 + weight (|ab o ba - Id|^2 + |ba o ab - Id|^2), compositions
-    where both maps stay inside.
+    Minimises |ab - phi_ab|^2 + |ba - phi_ba|^2 + weight (|ab o ba - Id|^2 + |ba o ab - Id|^2),
+    compositions where both maps stay inside.
     """
-    wanted, judged = torch.stack([phi_ab.u, phi_ba.u]), region(phi_ab, phi_ba, part=16)
+    wanted = torch.stack([phi_ab.u, phi_ba.u])
+    judged = region(phi_ab, phi_ba, part=16)
     u = wanted.clone().requires_grad_()
     found: list[Inverses] = []
     for weight in weights:
         optimizer = torch.optim.LBFGS(
-            [u], max_iter=iterations, history_size=20, line_search_fn="strong_wolfe", tolerance_change=1e-14
+            [u],
+            max_iter=iterations,
+            history_size=20,
+            line_search_fn="strong_wolfe",
+            tolerance_change=1e-14,
         )
 
         def far(weight: float = weight, optimizer: torch.optim.Optimizer = optimizer) -> Tensor:
             optimizer.zero_grad()
             ab, ba = (DisplacementField(each) for each in u)
             off = (both.materialise(u.shape[3:]).u for both in (ab @ ba, ba @ ab))
-            loss = ((u - wanted) ** 2).sum() + weight * sum((((judged * error) ** 2).sum() for error in off), u.new_zeros(()))
+            loss = ((u - wanted) ** 2).sum() + weight * sum(
+                (((judged * error) ** 2).sum() for error in off), u.new_zeros(())
+            )
             loss.backward()
             return loss
 
@@ -45,29 +59,50 @@ def closest_inverses(
 
 
 def gradient(u: Float[Tensor, "b d *s"]) -> Float[Tensor, "b dd *t"]:
-    """All derivatives of a field, by forward differences, in units of the cube; one voxel less along each axis."""
+    """All derivatives of a field, by forward differences, in units of the cube; one voxel less
+    along each axis.
+    """
     shape = [n - 1 for n in u.shape[2:]]
     origin = window(u, [0] * len(shape), shape)
-    ahead = [window(u, [int(i == axis) for i in range(len(shape))], shape) for axis in range(len(shape))]
+    ahead = [
+        window(u, [int(i == axis) for i in range(len(shape))], shape) for axis in range(len(shape))
+    ]
     return torch.cat([(there - origin) * n for there, n in zip(ahead, shape, strict=True)], 1)
 
 
-def region(phi_ab: DisplacementField, phi_ba: DisplacementField, *, part: int = 8) -> Bool[Tensor, "b 1 *s"]:
-    """Where noise can be told: neither the voxel nor what the maps make of it is nearer to the border than a part of the image.
+def region(
+    phi_ab: DisplacementField, phi_ba: DisplacementField, *, part: int = 8
+) -> Bool[Tensor, "b 1 *s"]:
+    """Where noise can be told: neither the voxel nor what the maps make of it is nearer to the
+    border than a part of the image.
 
-    Beyond the image fields are constant, so maps that cross its border bend there, and have no inverse of their kind.
+    Beyond the image fields are constant, so maps that cross its border bend there, and have no
+    inverse of their kind.
     """
     shape = phi_ab.u.shape[2:]
-    places = torch.cat([unit_grid(shape, like=phi_ab.u).expand_as(phi_ab.u), phi_ab.on_grid(shape), phi_ba.on_grid(shape)], 1)
-    near, far = places.amin(1, keepdim=True), places.amax(1, keepdim=True)
+    places = torch.cat(
+        [
+            unit_grid(shape, like=phi_ab.u).expand_as(phi_ab.u),
+            phi_ab.on_grid(shape),
+            phi_ba.on_grid(shape),
+        ],
+        1,
+    )
+    near = places.amin(1, keepdim=True)
+    far = places.amax(1, keepdim=True)
     return (near >= 1 / part) & (far <= 1 - 1 / part)
 
 
 def autocorrelation(x: Float[Tensor, "b c *s"], lag: int) -> Float[Tensor, " b"]:
-    """The correlation of a field with itself `lag` voxels on: the mean over components and axes, per item. NaN is left out."""
+    """The correlation of a field with itself `lag` voxels on: the mean over components and axes,
+    per item. NaN is left out.
+    """
     x = x - x.flatten(2).nanmean(2).reshape(*x.shape[:2], *[1] * (x.ndim - 2))
     along = [
-        (x.narrow(k, lag, x.shape[k] - lag) * x.narrow(k, 0, x.shape[k] - lag)).flatten(2).nanmean(2) for k in range(2, x.ndim)
+        (x.narrow(k, lag, x.shape[k] - lag) * x.narrow(k, 0, x.shape[k] - lag))
+        .flatten(2)
+        .nanmean(2)
+        for k in range(2, x.ndim)
     ]
     return (torch.stack(along).mean(0) / (x**2).flatten(2).nanmean(2)).mean(1)
 

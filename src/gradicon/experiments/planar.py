@@ -1,23 +1,43 @@
-"""What the 2-D studies share: their sizes, their two sets as prepared data, and how one network is trained and judged."""
+"""What the 2-D studies share: their sizes, their two sets as prepared data, and how one network is
+trained and judged.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gradicon.experiments.shapes import ImageSet, read_drive, shape_set, triangles_and_circles, warped_set
+from gradicon.experiments.shapes import (
+    ImageSet,
+    read_drive,
+    shape_set,
+    triangles_and_circles,
+    warped_set,
+)
 from gradicon.experiments.study import Setting
 from gradicon.experiments.trainings import Trained, train_all
 from gradicon.models import ModelConfig
 from gradicon.training.config import DataConfig, LossConfig, Recipe, Regularizer, TrainingConfig
 
 REGULARIZERS: tuple[Regularizer, ...] = ("gradicon", "icon", "diffusion", "bending")
-LABELS = {"gradicon": "GradICON", "icon": "ICON", "diffusion": "diffusion", "bending": "bending energy"}
+LABELS = {
+    "gradicon": "GradICON",
+    "icon": "ICON",
+    "diffusion": "diffusion",
+    "bending": "bending energy",
+}
 TITLES = {"shapes": "Triangles and Circles", "drive": "DRIVE", "warped": "warped shapes"}
 
-# The middle of each sweep: the paper's weight of GradICON, and of the others one for about as many folds in short trainings on
-# small shapes. ICON penalises lengths on the unit square, not slopes, and bending energy curvatures.
-LAMBDA0: dict[Regularizer, float] = {"gradicon": 1.5, "icon": 500.0, "diffusion": 1.0, "bending": 0.02}
+# The middle of each sweep: the paper's weight of GradICON, and of the others one for about as many
+# folds in short trainings on
+# small shapes. ICON penalises lengths on the unit square, not slopes, and bending energy
+# curvatures.
+LAMBDA0: dict[Regularizer, float] = {
+    "gradicon": 1.5,
+    "icon": 500.0,
+    "diffusion": 1.0,
+    "bending": 0.02,
+}
 _STAGE1 = ModelConfig(dimension=2, stage=1)
 
 
@@ -30,7 +50,8 @@ class Size:
         warps: deformations of each mask of DRIVE.
         judged: pairs of the training set that a trained network is judged by.
         shapes_batch, drive_batch: pairs per step.
-        shapes_rate, drive_rate: Adam's learning rate. At 5e-4 trainings on DRIVE with light penalties diverge.
+        shapes_rate, drive_rate: Adam's learning rate. At 5e-4 trainings on DRIVE with light
+            penalties diverge.
         exponents, search: of 2, in the sweep of all weights and in the search for ICON's.
         steps: of a training in the sweep.
         long_steps, log_every: of a training whose curve is looked at.
@@ -67,7 +88,9 @@ QUICK = Size(
     steps=20,
     long_steps=40,
     log_every=2,
-    model=ModelConfig(dimension=2, stage=1, resolutions=2, down_channels=(8, 16), up_channels=(8, 16)),
+    model=ModelConfig(
+        dimension=2, stage=1, resolutions=2, down_channels=(8, 16), up_channels=(8, 16)
+    ),
 )
 
 
@@ -102,25 +125,51 @@ def size_of(setting: Setting) -> Size:
 def prepared_sets(setting: Setting) -> dict[str, Prepared]:
     """The two sets, made and stored."""
     size = size_of(setting)
-    sources = triangles_and_circles(8, size.pixels) if setting.quick else read_drive(setting.real("drive"))
+    sources = (
+        triangles_and_circles(8, size.pixels)
+        if setting.quick
+        else read_drive(setting.real("drive"))
+    )
     shapes, warped = (setting.work / "data" / name for name in set_names(setting))
     return {
-        shapes.name: _prepared(shape_set(size.shapes, size.pixels, size.judged), shapes, size.shapes_batch, size.shapes_rate),
-        warped.name: _prepared(warped_set(sources, size.warps, size.judged), warped, size.drive_batch, size.drive_rate),
+        shapes.name: _prepared(
+            shape_set(size.shapes, size.pixels, size.judged),
+            shapes,
+            size.shapes_batch,
+            size.shapes_rate,
+        ),
+        warped.name: _prepared(
+            warped_set(sources, size.warps, size.judged), warped, size.drive_batch, size.drive_rate
+        ),
     }
 
 
-def train_tasks(tasks: Sequence[Task], setting: Setting, *, steps: int, log_every: int) -> dict[Task, Trained]:
-    """Train Stage1 for every task, with the paper's similarity, and judge it once, when it is trained. Only numbers are kept."""
-    sets, model = prepared_sets(setting), size_of(setting).model
+def train_tasks(
+    tasks: Sequence[Task], setting: Setting, *, steps: int, log_every: int
+) -> dict[Task, Trained]:
+    """Train Stage1 for every task, with the paper's similarity, and judge it once, when it is
+    trained. Only numbers are kept.
+    """
+    sets = prepared_sets(setting)
+    model = size_of(setting).model
     named = {f"{task.images}-{task.regularizer}-{task.weight:g}": task for task in tasks}
-    recipes = {name: _recipe(task, sets[task.images], model, steps, log_every) for name, task in named.items()}
-    trained = train_all(recipes, {name: sets[task.images].folder for name, task in named.items()}, setting, keep=False)
+    recipes = {
+        name: _recipe(task, sets[task.images], model, steps, log_every)
+        for name, task in named.items()
+    }
+    trained = train_all(
+        recipes,
+        {name: sets[task.images].folder for name, task in named.items()},
+        setting,
+        keep=False,
+    )
     return {task: trained[name] for name, task in named.items()}
 
 
 def judged(task: Task, trained: Trained) -> dict[str, Any]:
-    """What a trained network is: its task, and its dissimilarity and folds on the pairs that it is judged by."""
+    """What a trained network is: its task, and its dissimilarity and folds on the pairs that it is
+    judged by.
+    """
     return {
         "set": task.images,
         "regularizer": task.regularizer,
@@ -130,7 +179,9 @@ def judged(task: Task, trained: Trained) -> dict[str, Any]:
     }
 
 
-def _recipe(task: Task, prepared: Prepared, model: ModelConfig, steps: int, log_every: int) -> Recipe:
+def _recipe(
+    task: Task, prepared: Prepared, model: ModelConfig, steps: int, log_every: int
+) -> Recipe:
     training = TrainingConfig(
         batch_size=prepared.batch_size,
         learning_rate=prepared.learning_rate,

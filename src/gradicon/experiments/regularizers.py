@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradicon.experiments.planar import LABELS, LAMBDA0, REGULARIZERS, TITLES, Task, judged, set_names, size_of, train_tasks
+from gradicon.experiments.planar import (
+    LABELS,
+    LAMBDA0,
+    REGULARIZERS,
+    TITLES,
+    Task,
+    judged,
+    set_names,
+    size_of,
+    train_tasks,
+)
 from gradicon.experiments.study import Numbers, Setting
 
 if TYPE_CHECKING:
@@ -15,14 +25,21 @@ if TYPE_CHECKING:
 TITLE = "Similarity against regularity, for four regularizers"
 LEVELS = (0.01, 0.1, 1.0)  # percent of folds at which the regularizers are compared
 FLOOR = 1e-4  # percent: fewer folds than this count as this, since a logarithm has no zero
-_STYLES = {"gradicon": ("#c1272d", "o"), "icon": ("#0068b4", "s"), "diffusion": ("#2e8b3d", "^"), "bending": ("#8a5a00", "D")}
+_STYLES = {
+    "gradicon": ("#c1272d", "o"),
+    "icon": ("#0068b4", "s"),
+    "diffusion": ("#2e8b3d", "^"),
+    "bending": ("#8a5a00", "D"),
+}
 
 Row = dict[str, Any]
 """Of one trained network: set, regularizer, weight, dissimilarity, folds_percent."""
 
 
 def run(setting: Setting) -> Numbers:
-    """Train Stage1 with every regularizer at every weight, on both sets, and judge it on pairs of its training set."""
+    """Train Stage1 with every regularizer at every weight, on both sets, and judge it on pairs of
+    its training set.
+    """
     size = size_of(setting)
     tasks = [
         Task(name, regularizer, LAMBDA0[regularizer] * 2.0**i)
@@ -32,11 +49,18 @@ def run(setting: Setting) -> Numbers:
     ]
     trained = train_tasks(tasks, setting, steps=size.steps, log_every=size.steps)
     rows = [judged(task, trained[task]) for task in tasks]
-    return {"steps": size.steps, "pairs": size.judged, "rows": rows, "equal_folds": equal_folds(rows)}
+    return {
+        "steps": size.steps,
+        "pairs": size.judged,
+        "rows": rows,
+        "equal_folds": equal_folds(rows),
+    }
 
 
 def equal_folds(rows: Sequence[Row], levels: Sequence[float] = LEVELS) -> list[Row]:
-    """The dissimilarity of each regularizer with at most some percentages of folds, and whose is least."""
+    """The dissimilarity of each regularizer with at most some percentages of folds, and whose is
+    least.
+    """
     found: list[Row] = []
     for name in dict.fromkeys(row["set"] for row in rows):
         for level in levels:
@@ -48,10 +72,11 @@ def equal_folds(rows: Sequence[Row], levels: Sequence[float] = LEVELS) -> list[R
 
 
 def dissimilarity_at(points: Sequence[tuple[float, float]], level: float) -> float | None:
-    """The least dissimilarity with at most `level` percent of folds, from (folds, dissimilarity) of some networks.
+    """The least dissimilarity with at most `level` percent of folds, from (folds, dissimilarity) of
+    some networks.
 
-    A network counts unless another has no more folds and is no less similar. Between those that count, dissimilarity is linear
-    in the logarithm of folds. None if all have more folds than that.
+    A network counts unless another has no more folds and is no less similar. Between those that
+    count, dissimilarity is linear in the logarithm of folds. None if all have more folds than that.
 
     >>> dissimilarity_at([(0.01, 0.5), (1.0, 0.3), (0.5, 0.9)], 0.1)
     0.4
@@ -71,16 +96,24 @@ def table(numbers: Numbers) -> str:
     """Dissimilarity at equal folds, then every network."""
     names = " | ".join(LABELS[each] for each in REGULARIZERS)
     lines = [
-        f"1 - LNCC and folds on {numbers['pairs']} pairs of the training set, after {numbers['steps']} steps, one training each.",
+        (
+            f"1 - LNCC and folds on {numbers['pairs']} pairs of the training set, after "
+            f"{numbers['steps']} steps, one training each."
+        ),
         "",
-        f"1 - LNCC with at most so many folds, between the networks below. {_verdict(numbers['equal_folds'])}",
+        (
+            "1 - LNCC with at most so many folds, between the networks below. "
+            f"{_verdict(numbers['equal_folds'])}"
+        ),
         "",
         f"| set | folds %, at most | {names} | least |",
         f"|---|---:|{'---:|' * len(REGULARIZERS)}---|",
     ]
     for row in numbers["equal_folds"]:
         values = [row["dissimilarity"][each] for each in REGULARIZERS]
-        shown = " | ".join("more folds at any weight" if value is None else f"{value:.4f}" for value in values)
+        shown = " | ".join(
+            "more folds at any weight" if value is None else f"{value:.4f}" for value in values
+        )
         least = "-" if row["least"] is None else LABELS[row["least"]]
         lines.append(f"| {TITLES[row['set']]} | {row['folds_percent']:g} | {shown} | {least} |")
     lines += ["", "| set | regularizer | weight | 1 - LNCC | folds % |", "|---|---|---:|---:|---:|"]
@@ -99,11 +132,27 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
             folds, values = zip(*_points(numbers["rows"], name, regularizer), strict=True)
             colour, marker = _STYLES[regularizer]
             shown = [max(each, FLOOR) for each in folds]
-            axes.plot(shown, values, color=colour, marker=marker, markersize=5, linewidth=1.4, label=LABELS[regularizer])
-        axes.set(title=TITLES[name], xlabel="folds, % of pixels", xscale="log", xlim=(FLOOR * 0.6, 100))
+            axes.plot(
+                shown,
+                values,
+                color=colour,
+                marker=marker,
+                markersize=5,
+                linewidth=1.4,
+                label=LABELS[regularizer],
+            )
+        axes.set(
+            title=TITLES[name], xlabel="folds, % of pixels", xscale="log", xlim=(FLOOR * 0.6, 100)
+        )
         axes.axvline(FLOOR, color="0.6", linestyle=":", linewidth=1)
         axes.text(
-            FLOOR * 1.15, 0.99, f"$\\leq$ {FLOOR:g} %", transform=axes.get_xaxis_transform(), color="0.4", fontsize=8, va="top"
+            FLOOR * 1.15,
+            0.99,
+            f"$\\leq$ {FLOOR:g} %",
+            transform=axes.get_xaxis_transform(),
+            color="0.4",
+            fontsize=8,
+            va="top",
         )
         axes.grid(alpha=0.25)
     panels[0].set_ylabel("dissimilarity, 1 - LNCC")
@@ -111,9 +160,14 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
 
 
 def _points(rows: Sequence[Row], name: str, regularizer: str) -> list[tuple[float, float]]:
-    """(folds, dissimilarity) of the networks of one regularizer on one set, in the order of their weights."""
+    """(folds, dissimilarity) of the networks of one regularizer on one set, in the order of their
+    weights.
+    """
     chosen = [row for row in rows if row["set"] == name and row["regularizer"] == regularizer]
-    return [(row["folds_percent"], row["dissimilarity"]) for row in sorted(chosen, key=lambda row: row["weight"])]
+    return [
+        (row["folds_percent"], row["dissimilarity"])
+        for row in sorted(chosen, key=lambda row: row["weight"])
+    ]
 
 
 def _verdict(compared: Sequence[Row]) -> str:

@@ -13,15 +13,19 @@ from typing import Any
 import torch
 
 import gradicon
+from gradicon.errors import GradiconError, MissingFileError
 from gradicon.experiments.study import Setting, study
 
 
 def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
-    """Run the study `name`, and write OUT/NAME.json, NAME.md and, where matplotlib is installed, NAME.png. Returns the JSON.
+    """Run the study `name`, and write OUT/NAME.json, NAME.md and, where matplotlib is installed,
+    NAME.png. Returns the JSON.
 
-    Until all is done, OUT/NAME-SIZE.trained holds the trainings that are: after an interruption the same command goes on from them.
+    Until all is done, OUT/NAME-SIZE.trained holds the trainings that are: after an interruption the
+    same command goes on from them.
     """
-    chosen, began = study(name), time.monotonic()
+    chosen = study(name)
+    began = time.monotonic()
     kept = out / f"{name}-{'quick' if setting.quick else 'full'}.trained"
     made = [folder for folder in (kept, out) if not folder.exists()]
     kept.mkdir(parents=True, exist_ok=True)
@@ -33,7 +37,7 @@ def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
                 folder.rmdir()
         if isinstance(error, torch.OutOfMemoryError):
             advice = "use fewer --jobs; what is trained is kept, the same command goes on from it"
-            raise ValueError(f"the GPU's memory is full: {advice}") from error
+            raise GradiconError(f"the GPU's memory is full: {advice}") from error
         raise
     result = {
         "experiment": name,
@@ -56,11 +60,16 @@ def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
 def show_study(source: Path, out: Path) -> list[Path]:
     """Write the table and the figure of a result, from its JSON alone."""
     result = _read(source)
-    name, chosen = result["experiment"], study(result["experiment"])
+    name = result["experiment"]
+    chosen = study(result["experiment"])
     out.mkdir(parents=True, exist_ok=True)
-    told = f"{result['command']}, {result['date']}, {result['hardware']}, {result['minutes']} minutes"
+    told = (
+        f"{result['command']}, {result['date']}, {result['hardware']}, {result['minutes']} minutes"
+    )
     table = out / f"{name}.md"
-    table.write_text(f"# {chosen.TITLE}\n\n{chosen.table(result['numbers'])}\n\n`{told}`\n", encoding="utf-8")
+    table.write_text(
+        f"# {chosen.TITLE}\n\n{chosen.table(result['numbers'])}\n\n`{told}`\n", encoding="utf-8"
+    )
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -73,12 +82,12 @@ def show_study(source: Path, out: Path) -> list[Path]:
 
 def _read(source: Path) -> dict[str, Any]:
     if not source.is_file():
-        raise FileNotFoundError(f"{source}: no such result")
+        raise MissingFileError(f"{source}: no such result")
     try:
         result = json.loads(source.read_text(encoding="utf-8"))
         study(result["experiment"])
     except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{source}: not the result of an experiment") from error
+        raise GradiconError(f"{source}: not the result of an experiment") from error
     return result
 
 

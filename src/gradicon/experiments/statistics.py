@@ -1,13 +1,17 @@
-"""What the networks cost: parameters, operations, time and memory, by size (the paper's appendix on model statistics).
+"""What the networks cost: parameters, operations, time and memory, by size (the paper's appendix on
+model statistics).
 
-Operations are those of convolutions, counted by torch on the plain path without computing anything: `flops` takes a multiplication
-and an addition as two, `macs` as one. The paper's counter, thop, does neither: it charges a transposed convolution for every input
-weight at every *output* voxel, which is 2^3 times too much at stride 2, and each voxel of a BatchNorm with 4. `thop` counts so, to
-compare with the paper. Its VoxelMorph halves odd sizes down, ours up, so there the numbers meet only at multiples of 16.
+Operations are those of convolutions, counted by torch on the plain path without computing anything:
+`flops` takes a multiplication and an addition as two, `macs` as one. The paper's counter, thop,
+does neither: it charges a transposed convolution for every input weight at every *output* voxel,
+which is 2^3 times too much at stride 2, and each voxel of a BatchNorm with 4. `thop` counts so, to
+compare with the paper. Its VoxelMorph halves odd sizes down, ours up, so there the numbers meet
+only at multiples of 16.
 
-Time is the median of warm runs. An inference is a network's map of one pair, on its grid; a training step is both directions, LNCC,
-GradICON, backward and Adam. Plain is torch's own operations in float32; fast is what `gradicon train` uses: on a GPU fused kernels,
-bfloat16 features and a captured graph.
+Time is the median of warm runs. An inference is a network's map of one pair, on its grid; a
+training step is both directions, LNCC, GradICON, backward and Adam. Plain is torch's own operations
+in float32; fast is what `gradicon train` uses: on a GPU fused kernels, bfloat16 features and a
+captured graph.
 """
 
 import gc
@@ -71,19 +75,38 @@ class Effort:
 
 def run(setting: Setting) -> Numbers:
     """Count at the paper's size, then time every network at every size."""
-    sizes = [16, 24] if setting.quick else [64, 96, 128, 175, 192] if setting.device.type == "cuda" else [48, 64, 96]
+    sizes = (
+        [16, 24]
+        if setting.quick
+        else [64, 96, 128, 175, 192]
+        if setting.device.type == "cuda"
+        else [48, 64, 96]
+    )
     effort = Effort(1, 1) if setting.quick else Effort(6, 10)
     rows: list[Numbers] = []
     for name, config in NETWORKS.items():
         for size in sizes:
             setting.tell(f"{name} at {size}^3", len(rows) / len(sizes) / len(NETWORKS))
-            rows.append({"network": name, "size": size, **counted(config, size), **_timed(config, size, setting.device, effort)})
+            rows.append(
+                {
+                    "network": name,
+                    "size": size,
+                    **counted(config, size),
+                    **_timed(config, size, setting.device, effort),
+                }
+            )
     counts = {name: counted(config, PAPER_SIZE) for name, config in NETWORKS.items()}
-    return {"paper": {"size": PAPER_SIZE, "device": "RTX 3090", "networks": PAPER}, "counts": counts, "rows": rows}
+    return {
+        "paper": {"size": PAPER_SIZE, "device": "RTX 3090", "networks": PAPER},
+        "counts": counts,
+        "rows": rows,
+    }
 
 
 def counted(config: ModelConfig, size: int) -> dict[str, int]:
-    """Parameters and operations of one inference at size^D, by shapes alone: on torch's device of tensors without numbers."""
+    """Parameters and operations of one inference at size^D, by shapes alone: on torch's device of
+    tensors without numbers.
+    """
     with torch.device("meta"):
         network = build(config).eval()
         image = torch.empty(1, config.image_channels, *[size] * config.dimension)
@@ -91,11 +114,18 @@ def counted(config: ModelConfig, size: int) -> dict[str, int]:
         if isinstance(module, Displace):
             module.refuse_non_finite = False  # there are no numbers to look at
     flops, thop = operations(network, lambda: network(image, image).materialise(image.shape[2:]))
-    return {"parameters": sum(p.numel() for p in network.parameters()), "flops": flops, "macs": flops // 2, "thop": thop}
+    return {
+        "parameters": sum(p.numel() for p in network.parameters()),
+        "flops": flops,
+        "macs": flops // 2,
+        "thop": thop,
+    }
 
 
 def operations(network: nn.Module, work: Work) -> tuple[int, int]:
-    """What `work` does with `network`: floating point operations, and what thop would say. Functional calls it cannot see."""
+    """What `work` does with `network`: floating point operations, and what thop would say.
+    Functional calls it cannot see.
+    """
     seen: list[int] = []
 
     def note(module: nn.Module, _: object, out: object) -> None:
@@ -115,25 +145,34 @@ def operations(network: nn.Module, work: Work) -> tuple[int, int]:
 
 
 def _timed(config: ModelConfig, size: int, device: torch.device, effort: Effort) -> Numbers:
-    """Both paths, each task with a network of its own, so that no memory is another's. None where it does not fit."""
+    """Both paths, each task with a network of its own, so that no memory is another's. None where
+    it does not fit.
+    """
     found: Numbers = {}
     for path, fast in (("plain", False), ("fast", True)):
         for task, prepare in (("inference", _inference), ("training", _training)):
             try:
                 with nullcontext() if fast else plain():
-                    found[f"{task}_{path}"] = _measured(lambda p=prepare, f=fast: p(config, size, device, fast=f), device, effort)
+                    found[f"{task}_{path}"] = _measured(
+                        lambda p=prepare, f=fast: p(config, size, device, fast=f), device, effort
+                    )
             except torch.OutOfMemoryError:
                 found[f"{task}_{path}"] = {"ms": None, "mb": None}
     return found
 
 
-def _measured(prepare: Callable[[], Work], device: torch.device, effort: Effort) -> dict[str, float | None]:
-    """The median in milliseconds, and on a GPU the peak of what tensors take, in MB of 10^6 bytes."""
+def _measured(
+    prepare: Callable[[], Work], device: torch.device, effort: Effort
+) -> dict[str, float | None]:
+    """The median in milliseconds, and on a GPU the peak of what tensors take, in MB of
+    10^6 bytes.
+    """
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
-    work, times = prepare(), list[float]()
+    work = prepare()
+    times = list[float]()
     for _ in range(effort.warmup + effort.repeats):
         wait_for(device)
         start = time.perf_counter()
@@ -141,7 +180,10 @@ def _measured(prepare: Callable[[], Work], device: torch.device, effort: Effort)
         wait_for(device)
         times.append(1000 * (time.perf_counter() - start))
     peak = torch.cuda.max_memory_allocated(device) / 1e6 if device.type == "cuda" else None
-    return {"ms": round(statistics.median(times[effort.warmup :]), 3), "mb": None if peak is None else round(peak, 1)}
+    return {
+        "ms": round(statistics.median(times[effort.warmup :]), 3),
+        "mb": None if peak is None else round(peak, 1),
+    }
 
 
 def _inference(config: ModelConfig, size: int, device: torch.device, *, fast: bool) -> Work:
@@ -149,7 +191,9 @@ def _inference(config: ModelConfig, size: int, device: torch.device, *, fast: bo
 
 
 def _training(config: ModelConfig, size: int, device: torch.device, *, fast: bool) -> Work:
-    return training_step(_network(config, device).train(), [size] * config.dimension, 1, device, fast=fast)
+    return training_step(
+        _network(config, device).train(), [size] * config.dimension, 1, device, fast=fast
+    )
 
 
 def _network(config: ModelConfig, device: torch.device) -> Model:
@@ -159,10 +203,18 @@ def _network(config: ModelConfig, device: torch.device) -> Model:
 
 def table(numbers: Numbers) -> str:
     """Counts beside the paper's, then what was measured; the paper's own measurements last."""
-    paper, counts, size = numbers["paper"]["networks"], numbers["counts"], numbers["paper"]["size"]
+    paper = numbers["paper"]["networks"]
+    counts = numbers["counts"]
+    size = numbers["paper"]["size"]
     lines = [
-        f"Counted at {size}^3. FLOPs take a multiplication and an addition as two, MACs as one; both are of convolutions.",
-        "thop's count, which the paper gives, charges transposed convolutions 8 times what they do.",
+        (
+            f"Counted at {size}^3. FLOPs take a multiplication and an addition as two, MACs "
+            "as one; both are of convolutions."
+        ),
+        (
+            "thop's count, which the paper gives, charges transposed convolutions 8 times "
+            "what they do."
+        ),
         "",
         "| network | parameters | the paper's | FLOPs | MACs | as thop counts | the paper's |",
         "|---|---|---|---|---|---|---|",
@@ -170,29 +222,47 @@ def table(numbers: Numbers) -> str:
     for name, found in counts.items():
         flops = " | ".join(f"{found[key] / 1e9:,.3f} G" for key in ("flops", "macs", "thop"))
         lines.append(
-            f"| {name} | {found['parameters']:,} | {paper[name]['parameters']:,} | {flops} | {paper[name]['thop'] / 1e9:,.3f} G |"
+            f"| {name} | {found['parameters']:,} | {paper[name]['parameters']:,} | "
+            f"{flops} | {paper[name]['thop'] / 1e9:,.3f} G |"
         )
     lines += ["", "Measured: milliseconds, and peak MB where it was a GPU.", ""]
-    lines += ["| network | size | inference, plain | inference, fast | step, plain | step, fast |", "|---|---|---|---|---|---|"]
+    lines += [
+        "| network | size | inference, plain | inference, fast | step, plain | step, fast |",
+        "|---|---|---|---|---|---|",
+    ]
     for row in numbers["rows"]:
-        cells = [_cell(row[f"{task}_{path}"]) for task in ("inference", "training") for path in ("plain", "fast")]
+        cells = [
+            _cell(row[f"{task}_{path}"])
+            for task in ("inference", "training")
+            for path in ("plain", "fast")
+        ]
         lines.append(f"| {row['network']} | {row['size']}^3 | {' | '.join(cells)} |")
     lines += ["", f"The paper's own, at {size}^3 on an {numbers['paper']['device']}:", ""]
     lines += ["| network | inference | step |", "|---|---|---|"]
     for name, given in paper.items():
-        cells = [_cell({"ms": given.get(f"{task}_ms"), "mb": given.get(f"{task}_mb")}) for task in ("inference", "training")]
+        cells = [
+            _cell({"ms": given.get(f"{task}_ms"), "mb": given.get(f"{task}_mb")})
+            for task in ("inference", "training")
+        ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _cell(found: dict[str, float | None]) -> str:
-    said = [f"{value:,.{digits}f} {unit}" for unit, digits in (("ms", 1), ("MB", 0)) if (value := found[unit.lower()]) is not None]
+    said = [
+        f"{value:,.{digits}f} {unit}"
+        for unit, digits in (("ms", 1), ("MB", 0))
+        if (value := found[unit.lower()]) is not None
+    ]
     return ", ".join(said) or "—"
 
 
 def draw(numbers: Numbers, figure: "Figure") -> None:
-    """Inference by size: time, and memory where it was measured, else operations. Dashed is plain; crosses are the paper's."""
-    rows, paper = numbers["rows"], numbers["paper"]
+    """Inference by size: time, and memory where it was measured, else operations. Dashed is plain;
+    crosses are the paper's.
+    """
+    rows = numbers["rows"]
+    paper = numbers["paper"]
     on_gpu = any(row["inference_plain"]["mb"] is not None for row in rows)
     left, right = figure.subplots(1, 2)
     for k, name in enumerate(numbers["counts"]):
@@ -200,9 +270,24 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
         voxels = [row["size"] ** 3 for row in own]
         for path, style in (("plain", "--"), ("fast", "-")):
             label = name if path == "fast" else None
-            left.plot(voxels, [row[f"inference_{path}"]["ms"] for row in own], style, marker="o", ms=3, color=f"C{k}", label=label)
+            left.plot(
+                voxels,
+                [row[f"inference_{path}"]["ms"] for row in own],
+                style,
+                marker="o",
+                ms=3,
+                color=f"C{k}",
+                label=label,
+            )
             if on_gpu:
-                right.plot(voxels, [row[f"inference_{path}"]["mb"] for row in own], style, marker="o", ms=3, color=f"C{k}")
+                right.plot(
+                    voxels,
+                    [row[f"inference_{path}"]["mb"] for row in own],
+                    style,
+                    marker="o",
+                    ms=3,
+                    color=f"C{k}",
+                )
         if not on_gpu:
             right.plot(voxels, [row["flops"] for row in own], marker="o", ms=3, color=f"C{k}")
         for axes, key in ((left, "inference_ms"), (right, "inference_mb")) if on_gpu else ():

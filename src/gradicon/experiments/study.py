@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtim
 
 import torch
 
+from gradicon.errors import GradiconError, MissingFileError
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -24,12 +26,14 @@ class Setting:
 
     Args:
         work: a folder for what is made on the way: data, runs.
-        quick: a size that a CPU finishes in minutes, to see that everything works; its numbers mean little.
+        quick: a size that a CPU finishes in minutes, to see that everything works; its numbers mean
+            little.
         device: where networks are trained and asked.
         data: the folder of real data sets, for the studies that need one.
         jobs: trainings at a time, where a study trains many small networks.
         tell: called with what is being done, and how much of all is done, from 0 to 1.
-        kept: a folder for trainings that are done, so that a study that was interrupted does not do them again.
+        kept: a folder for trainings that are done, so that a study that was interrupted does not do
+            them again.
     """
 
     work: Path
@@ -43,9 +47,12 @@ class Setting:
     def real(self, name: str) -> Path:
         """The folder of a real data set."""
         if self.data is None:
-            raise ValueError(f"this study reads the {name} set: say where the data sets are with --data, or take --quick")
+            raise GradiconError(
+                f"this study reads the {name} set: say where the data sets are with "
+                "--data, or take --quick"
+            )
         if not (self.data / name).is_dir():
-            raise FileNotFoundError(f"{self.data / name}: no such data set")
+            raise MissingFileError(f"{self.data / name}: no such data set")
         return self.data / name
 
 
@@ -71,5 +78,5 @@ class Study(Protocol):
 def study(name: str) -> Study:
     """The study of that name."""
     if name not in STUDIES:
-        raise ValueError(f"unknown experiment {name!r}: expected one of {', '.join(STUDIES)}")
+        raise GradiconError(f"unknown experiment {name!r}: expected one of {', '.join(STUDIES)}")
     return cast("Study", import_module(f"gradicon.experiments.{name}"))

@@ -23,17 +23,22 @@ from gradicon.training.state import FINAL
 from gradicon.training.trainer import train
 
 Row = dict[str, float]
-"""What was logged at a step: step, stage, loss, similarity, penalty, folds, and what validation found."""
+"""What was logged at a step: step, stage, loss, similarity, penalty, folds, and what validation
+found.
+"""
 
 
 Judge = Callable[[Path, Path], Any]
-"""Of the file of a model and the folder of its data: what is to be known of it, as JSON can say it. A dataclass, so that its repr
-tells it from others and another process can have it."""
+"""Of the file of a model and the folder of its data: what is to be known of it, as JSON can say it.
+A dataclass, so that its repr tells it from others and another process can have it.
+"""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A run that is done: what it logged, its minutes, the file of its model, if that was kept, and what the judge said."""
+    """A run that is done: what it logged, its minutes, the file of its model, if that was kept, and
+    what the judge said.
+    """
 
     rows: tuple[Row, ...]
     minutes: float
@@ -55,14 +60,21 @@ def train_all(
     keep: bool = True,
     judges: Mapping[str, Judge] | None = None,
 ) -> dict[str, Trained]:
-    """Train every recipe on one set of prepared images, or each on its own, `setting.jobs` at a time, and judge it; by name.
+    """Train every recipe on one set of prepared images, or each on its own, `setting.jobs` at a
+    time, and judge it; by name.
 
-    `share` is how much of the whole study this is, for the progress. Without `keep` a run leaves no files, for studies that need
-    only what was logged: a hundred networks with their checkpoints would fill a disk. What is done is remembered in `setting.kept`.
+    `share` is how much of the whole study this is, for the progress. Without `keep` a run leaves no
+    files, for studies that need only what was logged: a hundred networks with their checkpoints
+    would fill a disk. What is done is remembered in `setting.kept`.
     """
     one = partial(_remembered, machine=Machine(setting.device.type), keep=keep, kept=setting.kept)
     tasks = {
-        name: (recipe, data if isinstance(data, Path) else data[name], setting.work / "runs" / name, (judges or {}).get(name))
+        name: (
+            recipe,
+            data if isinstance(data, Path) else data[name],
+            setting.work / "runs" / name,
+            (judges or {}).get(name),
+        )
         for name, recipe in recipes.items()
     }
     found: dict[str, Trained] = {}
@@ -76,20 +88,34 @@ def train_all(
             done(name, one(*task))
     else:
         with ProcessPoolExecutor(setting.jobs, mp_context=get_context("spawn")) as pool:
-            waiting: dict[Any, str] = {pool.submit(one, *task): name for name, task in tasks.items()}
+            waiting: dict[Any, str] = {
+                pool.submit(one, *task): name for name, task in tasks.items()
+            }
             for future in as_completed(waiting):
                 done(waiting[future], future.result())
     return {name: found[name] for name in recipes}
 
 
 def _remembered(
-    recipe: Recipe, data: Path, run: Path, judge: Judge | None, *, machine: Machine, keep: bool, kept: Path | None
+    recipe: Recipe,
+    data: Path,
+    run: Path,
+    judge: Judge | None,
+    *,
+    machine: Machine,
+    keep: bool,
+    kept: Path | None,
 ) -> Trained:
     """Train, unless the same recipe was trained on the same data, and judged alike, before."""
     if kept is None:
         return _train_one(recipe, data, run, judge, machine=machine, keep=keep)
-    record, model = kept / f"{run.name}.json", kept / f"{run.name}.safetensors"
-    task = [repr(recipe), Dataset.open(data, verify=False).sha256, *([] if judge is None else [repr(judge)])]
+    record = kept / f"{run.name}.json"
+    model = kept / f"{run.name}.safetensors"
+    task = [
+        repr(recipe),
+        Dataset.open(data, verify=False).sha256,
+        *([] if judge is None else [repr(judge)]),
+    ]
     if record.exists():
         found = json.loads(record.read_text(encoding="utf-8"))
         if found["task"] == task:
@@ -97,12 +123,23 @@ def _remembered(
     trained = _train_one(recipe, data, run, judge, machine=machine, keep=keep)
     if keep:
         copyfile(trained.model, model)
-    done = {"task": task, "minutes": trained.minutes, "rows": trained.rows, "judged": trained.judged}
-    write_whole(record, lambda file: file.write(json.dumps(done).encode()), advice="make room, and run the study again")
+    done = {
+        "task": task,
+        "minutes": trained.minutes,
+        "rows": trained.rows,
+        "judged": trained.judged,
+    }
+    write_whole(
+        record,
+        lambda file: file.write(json.dumps(done).encode()),
+        advice="make room, and run the study again",
+    )
     return Trained(trained.rows, trained.minutes, model, trained.judged)
 
 
-def _train_one(recipe: Recipe, data: Path, run: Path, judge: Judge | None, *, machine: Machine, keep: bool) -> Trained:
+def _train_one(
+    recipe: Recipe, data: Path, run: Path, judge: Judge | None, *, machine: Machine, keep: bool
+) -> Trained:
     rows: list[Row] = []
 
     def note(report: Report) -> None:

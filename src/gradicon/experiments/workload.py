@@ -1,4 +1,6 @@
-"""What is timed: one training step and one inference, plain or as `gradicon train` runs them, on random images."""
+"""What is timed: one training step and one inference, plain or as `gradicon train` runs them, on
+random images.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -18,8 +20,12 @@ from gradicon.training.step import TrainingStep
 Work = Callable[[], object]
 
 
-def training_step(model: Model, shape: Sequence[int], batch: int, device: torch.device, *, fast: bool) -> Work:
-    """One step of the paper's protocol on fixed random pairs; on a GPU, fast is fused kernels, bfloat16 and a captured graph."""
+def training_step(
+    model: Model, shape: Sequence[int], batch: int, device: torch.device, *, fast: bool
+) -> Work:
+    """One step of the paper's protocol on fixed random pairs; on a GPU, fast is fused kernels,
+    bfloat16 and a captured graph.
+    """
     if fast:
         use_bfloat16(model, device)
         optimizer = adam(model, 5e-5)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gradicon.core.network import Dense, RegistrationNetwork, multiresolution, refined
 from gradicon.core.transform import Transform
 from gradicon.core.unet import UNet, VoxelMorphUNet
+from gradicon.errors import GradiconError
 
 Backbone = Literal["unet", "voxelmorph"]
 _CHANNELS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
@@ -22,15 +23,18 @@ _CHANNELS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 @final
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """What a network is built from: `ModelConfig(stage=1)` and `ModelConfig(stage=2)` are the paper's networks.
+    """What a network is built from: `ModelConfig(stage=1)` and `ModelConfig(stage=2)` are the
+    paper's networks.
 
     Args:
         dimension: 2 or 3.
-        stage: 1 is TS{Down{TS{Down{Psi1}, Psi2}}, Psi3}; 2 adds one more network at full resolution.
+        stage: 1 is TS{Down{TS{Down{Psi1}, Psi2}}, Psi3}; 2 adds one more network at full
+            resolution.
         resolutions: how many resolutions Stage1 has.
         image_channels: channels of each image.
         backbone: "unet", the paper's, or "voxelmorph", the ablation's.
-        down_channels, up_channels: of the backbone, in its own order; left out, the backbone's published counts.
+        down_channels, up_channels: of the backbone, in its own order; left out, the backbone's
+            published counts.
     """
 
     dimension: int = 3
@@ -43,7 +47,9 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         if self.backbone not in _CHANNELS:
-            raise ValueError(f"unknown backbone {self.backbone!r}: expected one of {', '.join(_CHANNELS)}")
+            raise GradiconError(
+                f"unknown backbone {self.backbone!r}: expected one of {', '.join(_CHANNELS)}"
+            )
         down, up = _CHANNELS[self.backbone]
         object.__setattr__(self, "down_channels", tuple(self.down_channels) or down)
         object.__setattr__(self, "up_channels", tuple(self.up_channels) or up)
@@ -52,7 +58,10 @@ class ModelConfig:
         _check_range("resolutions", self.resolutions, 1, 8)
         _check_range("image_channels", self.image_channels, 1, 1024)
         if any(type(n) is not int or n < 1 for n in (*self.down_channels, *self.up_channels)):
-            raise ValueError(f"channel counts must be positive whole numbers, got {self.down_channels} and {self.up_channels}")
+            raise GradiconError(
+                f"channel counts must be positive whole numbers, got {self.down_channels} "
+                f"and {self.up_channels}"
+            )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
@@ -60,23 +69,33 @@ class ModelConfig:
         known = [field.name for field in fields(cls)]
         for name in values:
             if name not in known:
-                raise ValueError(f"unknown name {name!r} in a model configuration: expected some of {', '.join(known)}")
+                raise GradiconError(
+                    f"unknown name {name!r} in a model configuration: expected some of "
+                    f"{', '.join(known)}"
+                )
         plain = dict(values)
         for name in ("down_channels", "up_channels"):
             if name in plain:
                 if not isinstance(plain[name], list | tuple):
-                    raise ValueError(f"{name} must be a list of whole numbers, got {plain[name]!r}")
+                    raise GradiconError(
+                        f"{name} must be a list of whole numbers, got {plain[name]!r}"
+                    )
                 plain[name] = tuple(plain[name])
         return cls(**plain)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON or TOML."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+        }
 
 
 @final
 class Model(RegistrationNetwork):
-    """A registration network together with the configuration it was built from, so that it can be saved."""
+    """A registration network together with the configuration it was built from, so that it can be
+    saved.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -87,9 +106,15 @@ class Model(RegistrationNetwork):
 
     def forward(self, moving: Float[Tensor, "b c *s"], fixed: Float[Tensor, "b c *s"]) -> Transform:
         if moving.ndim != self.config.dimension + 2:
-            raise ValueError(f"this model is {self.config.dimension}-D, got images of shape {tuple(moving.shape)}")
+            raise GradiconError(
+                f"this model is {self.config.dimension}-D, got images of shape "
+                f"{tuple(moving.shape)}"
+            )
         if moving.shape[1] != self.config.image_channels:
-            raise ValueError(f"this model takes images of {self.config.image_channels} channel(s), got {moving.shape[1]}")
+            raise GradiconError(
+                f"this model takes images of {self.config.image_channels} channel(s), got "
+                f"{moving.shape[1]}"
+            )
         return self.net(moving, fixed)
 
 
@@ -100,9 +125,15 @@ def build(config: ModelConfig) -> Model:
 
 def _check_range(name: str, value: object, low: int, high: int) -> None:
     if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
+        raise GradiconError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
 
 
 def _dense(config: ModelConfig) -> Dense:
     backbone: type[nn.Module] = {"unet": UNet, "voxelmorph": VoxelMorphUNet}[config.backbone]
-    return partial(backbone, config.dimension, 2 * config.image_channels, config.down_channels, config.up_channels)
+    return partial(
+        backbone,
+        config.dimension,
+        2 * config.image_channels,
+        config.down_channels,
+        config.up_channels,
+    )

@@ -1,4 +1,6 @@
-"""The models in the box, by name, each with its card: what it was trained on, under which terms, how good it is and where not."""
+"""The models in the box, by name, each with its card: what it was trained on, under which terms,
+how good it is and where not.
+"""
 
 import tomllib
 from collections.abc import Iterable
@@ -7,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from gradicon.errors import GradiconError, MissingFileError
 from gradicon.models.checkpoint import Header, read_header
 
 DEFAULT = "default"
@@ -26,7 +29,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Score:
-    """What a model reaches on a set: by itself, and refined by `gradicon register` as it is without options."""
+    """What a model reaches on a set: by itself, and refined by `gradicon register` as it is without
+    options.
+    """
 
     set: str
     measure: str
@@ -52,7 +57,9 @@ class Card:
 
     @property
     def header(self) -> Header:
-        """What the file says of itself: configuration, hash, and the recipe and command of its training."""
+        """What the file says of itself: configuration, hash, and the recipe and command of its
+        training.
+        """
         return read_header(self.path)
 
 
@@ -65,7 +72,9 @@ def names() -> list[str]:
 def card(name: str) -> Card:
     """The card of a model in the box."""
     if name not in names():
-        raise ValueError(f"{name}: no model of this name in the box, which has {_listed(names())}")
+        raise GradiconError(
+            f"{name}: no model of this name in the box, which has {_listed(names())}"
+        )
     values: dict[str, Any] = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     values["data"] = tuple(Source(**each) for each in values["data"])
     values["scores"] = tuple(Score(**each) for each in values["scores"])
@@ -79,7 +88,9 @@ def find(model: str | Path) -> Path:
         return _FOLDER / f"{model}.safetensors"
     if Path(model).is_file():
         return Path(model)
-    raise FileNotFoundError(f"{model}: no such checkpoint file, and no model in the box, which has {_listed(names())}")
+    raise MissingFileError(
+        f"{model}: no such checkpoint file, and no model in the box, which has {_listed(names())}"
+    )
 
 
 def _listed(found: Iterable[str]) -> str:

@@ -12,24 +12,42 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
+from gradicon.errors import GradiconError, MissingFileError, UnwritableError
 from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
 
 Image = sitk.Image
-_EXTENSIONS = (".nii", ".nii.gz", ".nrrd", ".nhdr", ".mha", ".mhd", ".png", ".tif", ".tiff", ".dcm", ".hdr", ".img", ".mgz", ".mgh")
+_EXTENSIONS = (
+    ".nii",
+    ".nii.gz",
+    ".nrrd",
+    ".nhdr",
+    ".mha",
+    ".mhd",
+    ".png",
+    ".tif",
+    ".tiff",
+    ".dcm",
+    ".hdr",
+    ".img",
+    ".mgz",
+    ".mgh",
+)
 _FEWEST_VOXELS = 4
 
 
 def read_image(path: str | Path) -> Image:
-    """A scalar 2-D or 3-D image: a file, or a folder with one DICOM series; a 4-D file with a single volume is that volume."""
+    """A scalar 2-D or 3-D image: a file, or a folder with one DICOM series; a 4-D file with a
+    single volume is that volume.
+    """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"{path}: no such image file")
+        raise MissingFileError(f"{path}: no such image file")
     sitk.ProcessObject.SetGlobalWarningDisplay(False)  # noqa: FBT003
     try:
         image = _read_series(path) if path.is_dir() else _read_file(path)
     except (RuntimeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not an image that can be read: {reason(error)}") from error
+        raise GradiconError(f"{path}: not an image that can be read: {reason(error)}") from error
     return _checked(image, str(path))
 
 
@@ -46,15 +64,17 @@ def write_image(image: Image, path: str | Path) -> None:
 
 @contextmanager
 def written_whole(path: Path) -> Generator[Path]:
-    """A path beside `path`, of the same extension, that takes its place once the block has ended well."""
+    """A path beside `path`, of the same extension, that takes its place once the block has ended
+    well.
+    """
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist")
+        raise MissingFileError(f"{path}: the folder {path.parent} does not exist")
     part = path.with_name(f".part{os.getpid()}-{path.name}")
     try:
         yield part
         part.replace(path)
     except RuntimeError as error:
-        raise OSError(f"{path}: could not be written: {reason(error)}") from error
+        raise UnwritableError(f"{path}: could not be written: {reason(error)}") from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -67,7 +87,9 @@ def as_image(source: "str | Path | Image | Volume") -> Image:
 
 
 def from_sitk(image: Image) -> Volume:
-    """A SimpleITK image as a volume. Unsigned integers, of which torch has few, become the next larger signed ones."""
+    """A SimpleITK image as a volume. Unsigned integers, of which torch has few, become the next
+    larger signed ones.
+    """
     array = sitk.GetArrayFromImage(image)
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int32 if array.dtype.itemsize == 2 else np.int64)
@@ -77,16 +99,20 @@ def from_sitk(image: Image) -> Volume:
 def to_sitk(volume: Volume) -> Image:
     """A volume of one channel as a SimpleITK image."""
     if volume.data.shape[1] != 1:
-        raise ValueError(f"expected a volume with one channel, got {volume.data.shape[1]}")
+        raise GradiconError(f"expected a volume with one channel, got {volume.data.shape[1]}")
     image = sitk.GetImageFromArray(volume.data[0, 0].cpu().numpy())
     place(image, volume.space)
     return image
 
 
 def space_of(image: Image) -> Space:
-    """The space of a SimpleITK image. ITK's indices are (x, y, z), ours are in array order: the columns are reversed."""
+    """The space of a SimpleITK image. ITK's indices are (x, y, z), ours are in array order: the
+    columns are reversed.
+    """
     dimension = image.GetDimension()
-    columns: Matrix = np.array(image.GetDirection()).reshape(dimension, dimension) * np.array(image.GetSpacing())
+    columns: Matrix = np.array(image.GetDirection()).reshape(dimension, dimension) * np.array(
+        image.GetSpacing()
+    )
     index_to_mm = np.eye(dimension + 1)
     index_to_mm[:-1, :-1] = columns[:, ::-1]
     index_to_mm[:-1, -1] = image.GetOrigin()
@@ -106,8 +132,13 @@ def same_grid(a: Image, b: Image) -> bool:
     """Whether two images have the same voxels at the same places, to a thousandth of a voxel."""
     if a.GetSize() != b.GetSize():
         return False
-    first, second = space_of(a), space_of(b)
-    return bool(np.allclose(first.index_to_mm, second.index_to_mm, atol=1e-3 * min(first.spacing_mm), rtol=0))
+    first = space_of(a)
+    second = space_of(b)
+    return bool(
+        np.allclose(
+            first.index_to_mm, second.index_to_mm, atol=1e-3 * min(first.spacing_mm), rtol=0
+        )
+    )
 
 
 def pixel_type(image: Image) -> str:
@@ -117,7 +148,9 @@ def pixel_type(image: Image) -> str:
 
 def _read_file(path: Path) -> Image:
     if not path.name.lower().endswith(_EXTENSIONS):
-        raise ValueError(f"{path}: unknown image extension: expected one of {', '.join(_EXTENSIONS)}")
+        raise GradiconError(
+            f"{path}: unknown image extension: expected one of {', '.join(_EXTENSIONS)}"
+        )
     if path.name.lower().endswith((".nii", ".nii.gz")):
         _check_nifti(path)
     return sitk.ReadImage(str(path))
@@ -127,26 +160,38 @@ def _read_series(folder: Path) -> Image:
     series = sitk.ImageSeriesReader.GetGDCMSeriesIDs(str(folder))
     if len(series) != 1:
         found = "no DICOM series" if not series else f"{len(series)} DICOM series"
-        raise ValueError(f"{folder}: {found} in this folder: expected a folder with exactly one")
+        raise GradiconError(f"{folder}: {found} in this folder: expected a folder with exactly one")
     return sitk.ReadImage(sitk.ImageSeriesReader.GetGDCMSeriesFileNames(str(folder), series[0]))
 
 
 def _check_nifti(path: Path) -> None:
     """Refuse a damaged file: ITK reads a truncated or altered NIfTI without complaint."""
     try:
-        content = gzip.decompress(path.read_bytes()) if path.name.lower().endswith(".gz") else path.read_bytes()
+        content = (
+            gzip.decompress(path.read_bytes())
+            if path.name.lower().endswith(".gz")
+            else path.read_bytes()
+        )
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path}: the file is damaged or cut off ({error}): get it again") from error
+        raise GradiconError(
+            f"{path}: the file is damaged or cut off ({error}): get it again"
+        ) from error
     if len(content) < 348:
-        raise ValueError(f"{path}: the file is damaged or cut off (no whole NIfTI header): get it again")
+        raise GradiconError(
+            f"{path}: the file is damaged or cut off (no whole NIfTI header): get it again"
+        )
     order = "<" if struct.unpack_from("<i", content)[0] == 348 else ">"
     if struct.unpack_from(order + "i", content)[0] != 348:
         return  # NIfTI-2: left to ITK
     rank, *sizes = struct.unpack_from(order + "8h", content, 40)
-    bits, offset = struct.unpack_from(order + "h", content, 72)[0], struct.unpack_from(order + "f", content, 108)[0]
+    bits = struct.unpack_from(order + "h", content, 72)[0]
+    offset = struct.unpack_from(order + "f", content, 108)[0]
     voxels = np.prod([max(n, 1) for n in sizes[: max(min(rank, 7), 0)]], dtype=np.float64)
     if not (offset >= 0 and offset + voxels * bits / 8 <= len(content)):
-        raise ValueError(f"{path}: the file is damaged or cut off (it holds fewer voxels than its header says): get it again")
+        raise GradiconError(
+            f"{path}: the file is damaged or cut off (it holds fewer voxels than its "
+            "header says): get it again"
+        )
     _check_stored_floats(path, content, order, int(offset), int(voxels))
 
 
@@ -159,26 +204,45 @@ def _check_stored_floats(path: Path, content: bytes, order: str, offset: int, co
 
 def _refuse_non_finite(values: np.ndarray, name: str) -> None:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"{name}: {int((~np.isfinite(values)).sum())} voxels are NaN or infinite: replace them first")
+        raise GradiconError(
+            f"{name}: {int((~np.isfinite(values)).sum())} voxels are NaN or infinite: "
+            "replace them first"
+        )
 
 
 def _checked(image: Image, name: str) -> Image:
     if image.GetDimension() == 4:
         if image.GetSize()[3] != 1:
-            raise ValueError(f"{name}: a 4-D image with {image.GetSize()[3]} volumes: extract the one to register")
+            raise GradiconError(
+                f"{name}: a 4-D image with {image.GetSize()[3]} volumes: extract the one "
+                "to register"
+            )
         image = image[:, :, :, 0]
     components = image.GetNumberOfComponentsPerPixel()
     if components != 1 or image.GetDimension() not in (2, 3) or "complex" in pixel_type(image):
         found = f"{image.GetDimension()}-D with {components} values per voxel ({pixel_type(image)})"
-        raise ValueError(f"{name}: expected a 2-D or 3-D image with one real value per voxel, got {found}")
+        raise GradiconError(
+            f"{name}: expected a 2-D or 3-D image with one real value per voxel, got {found}"
+        )
     if min(image.GetSize()) < _FEWEST_VOXELS:
-        raise ValueError(f"{name}: at least {_FEWEST_VOXELS} voxels are needed along each axis, got {image.GetSize()}")
+        raise GradiconError(
+            f"{name}: at least {_FEWEST_VOXELS} voxels are needed along each axis, got "
+            f"{image.GetSize()}"
+        )
     _refuse_non_finite(sitk.GetArrayViewFromImage(image), name)
     if abs(np.linalg.det(space_of(image).index_to_mm)) < 1e-9:
-        raise ValueError(f"{name}: the header's spacing or direction is degenerate: correct it first")
+        raise GradiconError(
+            f"{name}: the header's spacing or direction is degenerate: correct it first"
+        )
     return image
 
 
 def reason(error: RuntimeError | UnicodeDecodeError) -> str:
-    """The last line of what ITK says, which is the one that matters. Of bytes that are no text it says nothing readable."""
-    return "damaged" if isinstance(error, UnicodeDecodeError) else str(error).strip().splitlines()[-1].strip()
+    """The last line of what ITK says, which is the one that matters. Of bytes that are no text it
+    says nothing readable.
+    """
+    return (
+        "damaged"
+        if isinstance(error, UnicodeDecodeError)
+        else str(error).strip().splitlines()[-1].strip()
+    )

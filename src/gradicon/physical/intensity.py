@@ -2,6 +2,7 @@
 
 import torch
 
+from gradicon.errors import GradiconError
 from gradicon.physical.volume import Volume
 
 
@@ -20,16 +21,26 @@ def ct_window(volume: Volume, low: float = -1000.0, high: float = 1000.0) -> Vol
 
 
 def looks_like_ct(volume: Volume) -> bool:
-    """Whether values look like Hounsfield units: whole numbers, with air well below -500 and bone or more above 200."""
-    low, high = float(volume.data.min()), float(volume.data.max())
+    """Whether values look like Hounsfield units: whole numbers, with air well below -500 and bone
+    or more above 200.
+    """
+    low = float(volume.data.min())
+    high = float(volume.data.max())
     return (
         low <= -500
         and high >= 200
-        and bool((volume.data == volume.data.round()).all() if volume.data.is_floating_point() else True)
+        and bool(
+            (volume.data == volume.data.round()).all() if volume.data.is_floating_point() else True
+        )
     )
 
 
 def _scaled(volume: Volume, low: float, high: float) -> Volume:
     if not high > low:
-        raise ValueError(f"there is nothing to see between intensities {low:g} and {high:g}: the image is constant")
-    return Volume(((volume.data.double().clamp(low, high) - low) / (high - low)).float(), volume.space)
+        raise GradiconError(
+            f"there is nothing to see between intensities {low:g} and {high:g}: the image "
+            "is constant"
+        )
+    return Volume(
+        ((volume.data.double().clamp(low, high) - low) / (high - low)).float(), volume.space
+    )

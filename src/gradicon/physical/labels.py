@@ -1,4 +1,6 @@
-"""Reading label maps between their voxels: the label that has the most of a linear interpolation."""
+"""Reading label maps between their voxels: the label that has the most of a linear
+interpolation.
+"""
 
 from itertools import product
 from typing import Any
@@ -12,9 +14,11 @@ _BLOCK = 1 << 18  # points at a time: what fits a processor's cache
 
 
 def read_labels(labels: NDArray[Any], index: Matrix, *, outside: float = 0) -> NDArray[Any]:
-    """The label with the greatest share at each point, as if every label were interpolated linearly as an image of 0 and 1.
+    """The label with the greatest share at each point, as if every label were interpolated linearly
+    as an image of 0 and 1.
 
-    A label read at its nearest voxel is off by up to half a voxel; this one has its surface between the voxels.
+    A label read at its nearest voxel is off by up to half a voxel; this one has its surface between
+    the voxels.
 
     Args:
         labels: whole numbers, on a grid.
@@ -26,7 +30,8 @@ def read_labels(labels: NDArray[Any], index: Matrix, *, outside: float = 0) -> N
     [7, 0, 0]
     """
     found = np.full(len(index), outside, dtype=labels.dtype)
-    cells, ends = _Cells(labels), np.array(labels.shape) - 0.5
+    cells = _Cells(labels)
+    ends = np.array(labels.shape) - 0.5
     for start in range(0, len(index), _BLOCK):
         block = index[start : start + _BLOCK]
         seen = ((block >= -0.5) & (block < ends)).all(1)
@@ -46,11 +51,16 @@ class _Cells:
         inner = tuple(slice(0, n) for n in labels.shape)
         mixed = np.zeros(padded.shape, dtype=bool)
         for corner in self._corners[1:]:
-            mixed[inner] |= padded[tuple(slice(c, c + n) for c, n in zip(corner, labels.shape, strict=True))] != labels
+            mixed[inner] |= (
+                padded[tuple(slice(c, c + n) for c, n in zip(corner, labels.shape, strict=True))]
+                != labels
+            )
         self._mixed = mixed.ravel()
 
     def read(self, index: Matrix) -> NDArray[Any]:
-        """Each label's share is the sum of the weights of the corners that have it; at equal shares the first corner's wins."""
+        """Each label's share is the sum of the weights of the corners that have it; at equal shares
+        the first corner's wins.
+        """
         index = index.clip(0, self._last)
         low = index.astype(np.int64)
         base = low @ self._strides
@@ -58,7 +68,9 @@ class _Cells:
         mixed = np.flatnonzero(self._mixed[base])
         part = (index - low)[mixed].T
         value = self._values[base[mixed] + (self._corners @ self._strides)[:, None]]
-        weight = np.stack([np.where(corner[:, None], part, 1 - part).prod(0) for corner in self._corners])
+        weight = np.stack(
+            [np.where(corner[:, None], part, 1 - part).prod(0) for corner in self._corners]
+        )
         shares = np.stack([(weight * (value == one)).sum(0) for one in value])
         found[mixed] = np.take_along_axis(value, shares.argmax(0)[None], 0)[0]
         return found

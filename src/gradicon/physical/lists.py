@@ -4,9 +4,14 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gradicon.errors import GradiconError, MissingFileError
 
-def read_rows(path: Path, required: Sequence[str], *, known: Sequence[str] = ()) -> list[dict[str, str]]:
-    """The rows by column. A list that is missing, empty, no CSV, or without a required column is refused by name.
+
+def read_rows(
+    path: Path, required: Sequence[str], *, known: Sequence[str] = ()
+) -> list[dict[str, str]]:
+    """The rows by column. A list that is missing, empty, no CSV, or without a required column is
+    refused by name.
 
     Args:
         path: the list.
@@ -14,30 +19,36 @@ def read_rows(path: Path, required: Sequence[str], *, known: Sequence[str] = ())
         known: further columns to name when a required one is missing.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such list")
+        raise MissingFileError(f"{path}: no such list")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file, restkey="surplus", restval="", strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: not a CSV file: {error}") from error
+        raise GradiconError(f"{path}: not a CSV file: {error}") from error
     if not rows:
-        raise ValueError(f"{path}: empty: expected a header with {', '.join(required)}, then one row each")
+        raise GradiconError(
+            f"{path}: empty: expected a header with {', '.join(required)}, then one row each"
+        )
     for column in required:
         if column not in rows[0]:
             more = f"; it may also have {', '.join(known)}" if known else ""
-            raise ValueError(f"{path}: the column {column!r} is missing: found {', '.join(rows[0])}{more}")
+            raise GradiconError(
+                f"{path}: the column {column!r} is missing: found {', '.join(rows[0])}{more}"
+            )
     for number, row in enumerate(rows, 1):
         if "surplus" in row:
-            raise ValueError(f"{path}: row {number} has more cells than the header")
+            raise GradiconError(f"{path}: row {number} has more cells than the header")
     return rows
 
 
 def path_in(path: Path, number: int, row: Mapping[str, str], column: str) -> Path | None:
-    """The file that a cell names, None if the cell is empty or the column is not there. A file that does not exist is refused."""
+    """The file that a cell names, None if the cell is empty or the column is not there. A file that
+    does not exist is refused.
+    """
     text = row.get(column, "").strip()
     if not text:
         return None
     found = path.parent / text
     if not found.exists():
-        raise FileNotFoundError(f"{path}: row {number}: {column} {found} does not exist")
+        raise MissingFileError(f"{path}: row {number}: {column} {found} does not exist")
     return found

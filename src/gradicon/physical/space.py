@@ -1,7 +1,7 @@
 """Where an image lies: the one place that knows of millimetres, directions and origins.
 
-Millimetres are LPS, components in (x, y, z) order, as in ITK, ANTs and 3D Slicer. Indices and unit-cube coordinates are in array
-order, (z, y, x). Geometry is float64 throughout.
+Millimetres are LPS, components in (x, y, z) order, as in ITK, ANTs and 3D Slicer. Indices and
+unit-cube coordinates are in array order, (z, y, x). Geometry is float64 throughout.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gradicon.errors import GradiconError
 
 Matrix = NDArray[np.float64]
 
@@ -28,13 +30,20 @@ class Space:
     def __post_init__(self) -> None:
         size = len(self.shape) + 1
         if self.index_to_mm.shape != (size, size):
-            raise ValueError(f"a {size - 1}-D space needs an index_to_mm of shape {(size, size)}, got {self.index_to_mm.shape}")
+            raise GradiconError(
+                f"a {size - 1}-D space needs an index_to_mm of shape {(size, size)}, got "
+                f"{self.index_to_mm.shape}"
+            )
         if not np.isfinite(self.index_to_mm).all() or abs(np.linalg.det(self.index_to_mm)) < 1e-12:
-            raise ValueError(f"index_to_mm must be finite and invertible, got {self.index_to_mm.tolist()}")
+            raise GradiconError(
+                f"index_to_mm must be finite and invertible, got {self.index_to_mm.tolist()}"
+            )
 
     @property
     def unit_to_mm(self) -> Matrix:
-        """The homogeneous matrix M from the unit cube to LPS mm. An axis of one voxel is one voxel long."""
+        """The homogeneous matrix M from the unit cube to LPS mm. An axis of one voxel is one voxel
+        long.
+        """
         return self.index_to_mm @ np.diag([*(max(n - 1, 1) for n in self.shape), 1.0])
 
     @property
@@ -52,13 +61,17 @@ class Space:
         return _apply(mm_to_unit, mm)
 
     def resized(self, shape: Sequence[int]) -> "Space":
-        """Another number of voxels over the same field of view: the centres of the corner voxels stay where they are."""
+        """Another number of voxels over the same field of view: the centres of the corner voxels
+        stay where they are.
+        """
         factors = [max(n - 1, 1) / max(m - 1, 1) for n, m in zip(self.shape, shape, strict=True)]
         return Space(tuple(shape), self.index_to_mm @ np.diag([*factors, 1.0]))
 
     def centered(self, shape: Sequence[int], spacing_mm: Sequence[float]) -> "Space":
         """A grid of other voxels, turned the same way, about the same centre."""
-        columns: Matrix = self.index_to_mm[:-1, :-1] / np.array(self.spacing_mm) * np.array(spacing_mm)
+        columns: Matrix = (
+            self.index_to_mm[:-1, :-1] / np.array(self.spacing_mm) * np.array(spacing_mm)
+        )
         centre = self.to_mm(np.full((1, len(shape)), 0.5))[0]
         index_to_mm = np.eye(len(shape) + 1)
         index_to_mm[:-1, :-1] = columns

@@ -1,4 +1,6 @@
-"""What a network's answer is worth beside what likeness alone finds. `moving` and `fixed` are the pair as the network saw it."""
+"""What a network's answer is worth beside what likeness alone finds. `moving` and `fixed` are the
+pair as the network saw it.
+"""
 
 from collections.abc import Sequence
 
@@ -8,13 +10,18 @@ from torch import Tensor
 from gradicon.core.network import warp
 from gradicon.core.similarity import lncc
 from gradicon.core.transform import DisplacementField
-from gradicon.registration.fields import EMPTY
-from gradicon.registration.folds import without_folds
+from gradicon.registration.solve.fields import EMPTY
+from gradicon.registration.solve.folds import without_folds
 
 Maps = tuple[DisplacementField, DisplacementField]
 
-_ANCHOR, _UNLIKE, _NEAR = 0.1, 0.15, 2.0  # how an answer is held; the dissimilarity from which on it is not; LNCC's sigma
-_LEAST_ANCHOR, _FINER = 0.02, 1.6  # how it is held where the network's grid is so many times as fine as the images
+# how an answer is held; the dissimilarity from which on it is not; LNCC's sigma
+_ANCHOR = 0.1
+_UNLIKE = 0.15
+_NEAR = 2.0
+# how it is held where the network's grid is so many times as fine as the images
+_LEAST_ANCHOR = 0.02
+_FINER = 1.6
 
 
 def makes_it_worse(phi: DisplacementField, moving: Tensor, fixed: Tensor) -> bool:
@@ -24,10 +31,12 @@ def makes_it_worse(phi: DisplacementField, moving: Tensor, fixed: Tensor) -> boo
 
 
 def held(phi: DisplacementField, moving: Tensor, fixed: Tensor, shape: Sequence[int]) -> float:
-    """How strongly refinement on a grid of `shape` is pulled back to a network's answer: the more alike it makes images, the more.
+    """How strongly refinement on a grid of `shape` is pulled back to a network's answer: the more
+    alike it makes images, the more.
 
-    Where they are nearly alike, a measure of likeness has little to say, and a network that was trained with labels knows better.
-    Where the network's own grid is much finer than theirs, it has seen all their detail, and the least is a gentle pull.
+    Where they are nearly alike, a measure of likeness has little to say, and a network that was
+    trained with labels knows better. Where the network's own grid is much finer than theirs, it has
+    seen all their detail, and the least is a gentle pull.
     """
     with torch.no_grad():
         warped = warp(moving, phi)

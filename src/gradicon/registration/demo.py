@@ -1,4 +1,6 @@
-"""The demonstration: the model in the box on the bundled pair, exactly as `gradicon register` runs, and a picture of it."""
+"""The demonstration: the model in the box on the bundled pair, exactly as `gradicon register` runs,
+and a picture of it.
+"""
 
 import json
 import platform
@@ -12,13 +14,14 @@ from torch import Tensor
 from gradicon.physical.images import Image, from_sitk, read_image
 from gradicon.physical.intensity import mr_quantile
 from gradicon.physical.transforms import ItkTransform, identity_transform, resample
-from gradicon.registration.figure import Panel, check_drawing, draw_registration
 from gradicon.registration.options import Options
-from gradicon.registration.outputs import write_outputs
 from gradicon.registration.register import OnStep, Registration, register
-from gradicon.registration.scores import Carried, score
+from gradicon.registration.result.figure import Panel, check_drawing, draw_registration
+from gradicon.registration.result.outputs import write_outputs
+from gradicon.registration.result.scores import Carried, score
 
-PICTURE, NUMBERS = "demo.png", "demo.json"
+PICTURE = "demo.png"
+NUMBERS = "demo.json"
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,22 @@ class DemoResult:
     machine: str
 
 
-def run_demo(out: Path, options: Options | None = None, *, command: str = "", on_step: OnStep | None = None) -> DemoResult:
-    """Register the bundled pair and write what `gradicon register` writes, a picture and the numbers into `out`."""
+def run_demo(
+    out: Path, options: Options | None = None, *, command: str = "", on_step: OnStep | None = None
+) -> DemoResult:
+    """Register the bundled pair and write what `gradicon register` writes, a picture and the
+    numbers into `out`.
+    """
     check_drawing()
-    fixed, moving, fixed_labels, moving_labels = (_read(name) for name in ("fixed", "moving", "fixed_labels", "moving_labels"))
+    fixed, moving, fixed_labels, moving_labels = (
+        _read(name) for name in ("fixed", "moving", "fixed_labels", "moving_labels")
+    )
     found = register(fixed, moving, options, on_step=on_step)
     carried = Carried(fixed_labels, moving_labels, None, None)
     scores = score(carried, found.transform)
-    report = write_outputs(out, found, carried, scores, {"fixed": "fixed", "moving": "moving", "command": command})
+    report = write_outputs(
+        out, found, carried, scores, {"fixed": "fixed", "moving": "moving", "command": command}
+    )
     result = DemoResult(
         dice_before=scores.dice_before,
         dice_after=scores.dice_after,
@@ -61,15 +72,23 @@ def _read(name: str) -> Image:
         return read_image(path)
 
 
-def _draw(path: Path, found: Registration, moving: Image, labels: tuple[Image, Image], result: DemoResult) -> None:
+def _draw(
+    path: Path, found: Registration, moving: Image, labels: tuple[Image, Image], result: DemoResult
+) -> None:
     fixed_labels, moving_labels = labels
     outlined = _values(fixed_labels)
-    at = int((outlined > 0).sum((1, 2)).argmax())  # the slice that shows the most of the hippocampus
-    pair, still = found.pair, identity_transform(3)
+    at = int(
+        (outlined > 0).sum((1, 2)).argmax()
+    )  # the slice that shows the most of the hippocampus
+    pair = found.pair
+    still = identity_transform(3)
 
     def panel(title: str, transform: ItkTransform) -> Panel:
-        seen, outlines = resample(moving, found.warped, transform), resample(moving_labels, fixed_labels, transform, "label")
-        return Panel(title, mr_quantile(from_sitk(seen).canonical()).data[0, 0, at], _values(outlines)[at])
+        seen = resample(moving, found.warped, transform)
+        outlines = resample(moving_labels, fixed_labels, transform, "label")
+        return Panel(
+            title, mr_quantile(from_sitk(seen).canonical()).data[0, 0, at], _values(outlines)[at]
+        )
 
     fixed = Panel("fixed", pair.fixed[0, 0, at], outlined[at])
     panels = [panel("moving", still), fixed, panel("moving, warped", found.transform)]

@@ -7,15 +7,22 @@ from typing import Any, Literal
 import torch
 
 from gradicon.core.similarity import SIMILARITIES, penalty_weight
+from gradicon.errors import GradiconError
 from gradicon.models.zoo import DEFAULT, find
-from gradicon.registration.initialise import INITS, Init
+from gradicon.registration.start import INITS, Init
 
 Modality = Literal["auto", "ct", "mr"]
 MODALITIES = ("auto", "ct", "mr")
 Device = Literal["auto", "cpu", "cuda"]
 DEVICES = ("auto", "cpu", "cuda")
-AUTO, NONE = "auto", "none"
-_OF_ONE_KIND = ("lncc", "squared_lncc", "ncc", "mse")  # measures of images in which the same tissue is as bright
+AUTO = "auto"
+NONE = "none"
+_OF_ONE_KIND = (
+    "lncc",
+    "squared_lncc",
+    "ncc",
+    "mse",
+)  # measures of images in which the same tissue is as bright
 
 
 @dataclass(frozen=True)
@@ -23,16 +30,21 @@ class Options:
     """The choices.
 
     Args:
-        fixed_modality, moving_modality: "ct" clips to a window of Hounsfield units, "mr" at the 1st and 99th percentile.
+        fixed_modality, moving_modality: "ct" clips to a window of Hounsfield units, "mr" at the 1st
+            and 99th percentile.
         init: how the fields of view are brought together first.
-        model: whose network makes the first maps: a checkpoint file, or a model in the box by its name. "auto" takes the default
-            one for 3-D images of one modality, and no model for others; "none" optimises fields from scratch.
-        refine: iterations of instance optimization at each resolution; of large scans, fewer at the fine ones, more at the coarse;
-            0 takes a model's answer as it is, but for folds.
-        refine_network: optimise the weights of a copy of the network, as published, instead of the fields.
+        model: whose network makes the first maps: a checkpoint file, or a model in the box by its
+            name. "auto" takes the default one for 3-D images of one modality, and no model for
+            others; "none" optimises fields from scratch.
+        refine: iterations of instance optimization at each resolution; of large scans, fewer at the
+            fine ones, more at the coarse; 0 takes a model's answer as it is, but for folds.
+        refine_network: optimise the weights of a copy of the network, as published, instead of the
+            fields.
         similarity: a name from `gradicon.core.similarity`.
-        weight: of the GradICON penalty, the paper's lambda; left out, the one that goes with the similarity.
-        mask_outside: set what lies outside a mask to zero, as the paper does, instead of leaving it out of the similarity only.
+        weight: of the GradICON penalty, the paper's lambda; left out, the one that goes with the
+            similarity.
+        mask_outside: set what lies outside a mask to zero, as the paper does, instead of leaving it
+            out of the similarity only.
         seed: of the points where the penalty is measured.
         device: where it is computed; "auto" takes a GPU where there is one.
     """
@@ -56,16 +68,23 @@ class Options:
             _check_choice("modality", modality, MODALITIES)
         _check_choice("device", self.device, DEVICES)
         if self.device == "cuda" and not torch.cuda.is_available():
-            raise ValueError("device cuda: torch finds no GPU here; leave it at auto, or say cpu")
+            raise GradiconError(
+                "device cuda: torch finds no GPU here; leave it at auto, or say cpu"
+            )
         if self.refine < 0 or (self.refine == 0 and self.model == NONE):
             least = 1 if self.model == NONE else 0
-            raise ValueError(f"refine must be at least {least} here, got {self.refine}: without a model it is all there is")
+            raise GradiconError(
+                f"refine must be at least {least} here, got {self.refine}: without a "
+                "model it is all there is"
+            )
         if self.refine_network and self.model == NONE:
-            raise ValueError("refining the network needs a model: give one, or refine the fields")
+            raise GradiconError(
+                "refining the network needs a model: give one, or refine the fields"
+            )
         if self.model not in (AUTO, NONE):
             find(self.model)
         if not self.penalty_weight > 0:
-            raise ValueError(f"weight must be positive, got {self.weight}")
+            raise GradiconError(f"weight must be positive, got {self.weight}")
 
     @property
     def penalty_weight(self) -> float:
@@ -82,7 +101,10 @@ class Options:
             return find(DEFAULT)
         if self.refine == 0 or self.refine_network:
             what = "2-D images" if dimension == 2 else "images of different kinds"
-            raise ValueError(f"no model in the box is for {what}: give one with --model, or leave --refine as it is")
+            raise GradiconError(
+                f"no model in the box is for {what}: give one with --model, or leave "
+                "--refine as it is"
+            )
         return None
 
     @property
@@ -102,4 +124,4 @@ class Options:
 
 def _check_choice(what: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise ValueError(f"unknown {what} {value!r}: expected one of {', '.join(allowed)}")
+        raise GradiconError(f"unknown {what} {value!r}: expected one of {', '.join(allowed)}")

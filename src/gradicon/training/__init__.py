@@ -1,1 +1,3 @@
-"""Training: from prepared images to a model, by a recipe. Only `prepare` reads medical image files."""
+"""Training: from prepared images to a model, by a recipe.
+Only `prepare` reads medical image files.
+"""

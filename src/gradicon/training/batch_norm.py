@@ -1,4 +1,5 @@
-"""BatchNorm over the batches of all processes together, on any device, so that several processes train as one would.
+"""BatchNorm over the batches of all processes together, on any device, so that several processes
+train as one would.
 
 Torch's own needs GPUs. Names and values of parameters and buffers are those of the plain modules.
 """
@@ -23,19 +24,29 @@ class _SharedBatchNorm3d(nn.BatchNorm3d):
 
 
 def share_statistics(network: nn.Module) -> None:
-    """Replace every BatchNorm of a network by one whose statistics are those of all processes' batches."""
+    """Replace every BatchNorm of a network by one whose statistics are those of all processes'
+    batches.
+    """
     for name, module in list(network.named_modules()):
         if not isinstance(module, nn.BatchNorm2d | nn.BatchNorm3d):
             continue
         kind = _SharedBatchNorm2d if isinstance(module, nn.BatchNorm2d) else _SharedBatchNorm3d
-        shared = kind(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats)
+        shared = kind(
+            module.num_features,
+            module.eps,
+            module.momentum,
+            module.affine,
+            module.track_running_stats,
+        )
         shared.load_state_dict(module.state_dict())
         parent, _, child = name.rpartition(".")
         setattr(network.get_submodule(parent), child, shared.to(module.weight.device))
 
 
 def _shared(norm: nn.BatchNorm2d | nn.BatchNorm3d, x: Tensor) -> Tensor:
-    """(x - mean) / sqrt(var + eps) * weight + bias, where mean and var are over all processes; every batch is equally large."""
+    """(x - mean) / sqrt(var + eps) * weight + bias, where mean and var are over all processes;
+    every batch is equally large.
+    """
     axes = [0, *range(2, x.ndim)]
     processes = dist.get_world_size()
     values = x.float()
@@ -48,7 +59,9 @@ def _shared(norm: nn.BatchNorm2d | nn.BatchNorm3d, x: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _update(norm: nn.BatchNorm2d | nn.BatchNorm3d, mean: Tensor, variance: Tensor, count: int) -> None:
+def _update(
+    norm: nn.BatchNorm2d | nn.BatchNorm3d, mean: Tensor, variance: Tensor, count: int
+) -> None:
     """Running statistics as torch keeps them: the variance is the unbiased one."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -60,7 +73,9 @@ def _update(norm: nn.BatchNorm2d | nn.BatchNorm3d, mean: Tensor, variance: Tenso
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """A sum over processes, whose gradient is the sum of theirs. Torch's own is deprecated, and its successor private."""
+    """A sum over processes, whose gradient is the sum of theirs. Torch's own is deprecated, and its
+    successor private.
+    """
 
     @staticmethod
     def forward(ctx: object, value: Tensor) -> Tensor:  # type: ignore[override]

@@ -1,4 +1,6 @@
-"""The inputs of a step, on the device: images, and where the loss wants them labels and landmarks."""
+"""The inputs of a step, on the device: images, and where the loss wants them labels and
+landmarks.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradicon.core.transform import Affine, Composition
+from gradicon.errors import GradiconError
 from gradicon.training.augment import (
     augmented,
     augmented_labels,
@@ -28,9 +31,11 @@ from gradicon.training.pairs import Pairs, generator, points
 
 
 class Inputs(NamedTuple):
-    """A batch: images a and b (B, 1, *S), the penalty's points x (1, D, N), labels (B, *S) and landmarks (B, D, P) or None.
+    """A batch: images a and b (B, 1, *S), the penalty's points x (1, D, N), labels (B, *S) and
+    landmarks (B, D, P) or None.
 
-    `compared` are the labels of each pair that count; -1, which no voxel has, fills up where a pair has fewer.
+    `compared` are the labels of each pair that count; -1, which no voxel has, fills up where a pair
+    has fewer.
     """
 
     a: Float[Tensor, "b 1 *s"]
@@ -44,10 +49,13 @@ class Inputs(NamedTuple):
 
 
 class Shelf:
-    """Prepared images and labels at hand: on a GPU if all of either take less than half of its free memory, else from the disk."""
+    """Prepared images and labels at hand: on a GPU if all of either take less than half of its free
+    memory, else from the disk.
+    """
 
     def __init__(self, dataset: Dataset, device: torch.device) -> None:
-        self.dataset, self.device = dataset, device
+        self.dataset = dataset
+        self.device = device
         self._held = _held(dataset.images, device)
 
     @cached_property
@@ -59,13 +67,18 @@ class Shelf:
         """The labels of every image, without the background."""
         if self.dataset.labels is None:
             return [frozenset()] * len(self.dataset.images)
-        return [frozenset(np.bincount(labels.ravel()).nonzero()[0].tolist()) - {0} for labels in self.dataset.labels]
+        return [
+            frozenset(np.bincount(labels.ravel()).nonzero()[0].tolist()) - {0}
+            for labels in self.dataset.labels
+        ]
 
     def images(self, numbers: Sequence[int]) -> Float[Tensor, "b 1 *s"]:
         """Images by number, float32, on the device."""
         if self._held is not None:
             return torch.stack([self._held[i] for i in numbers])[:, None].float()
-        read = torch.from_numpy(np.stack([self.dataset.images[i] for i in numbers]))[:, None].float()
+        read = torch.from_numpy(np.stack([self.dataset.images[i] for i in numbers]))[
+            :, None
+        ].float()
         return read.to(self.device, non_blocking=True)
 
     def labels(self, numbers: Sequence[int]) -> Tensor:
@@ -79,7 +92,9 @@ class Shelf:
     def landmarks(self, numbers: Sequence[int]) -> Float[Tensor, "b d p"]:
         """Landmarks by number, on the device."""
         found = [self.dataset.landmarks[i] for i in numbers]
-        return torch.stack([points for points in found if points is not None]).to(self.device, non_blocking=True)
+        return torch.stack([points for points in found if points is not None]).to(
+            self.device, non_blocking=True
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,37 +109,62 @@ class Batches:
     def load(self, step: int) -> Inputs:
         """The inputs of step `step`: a pure function of the recipe, the data and the step."""
         drawn = [self.pairs.draw(step, i) for i in self.samples]
-        first, second = [a for a, _ in drawn], [b for _, b in drawn]
-        shelf, loss = self.shelf, self.recipe.loss
+        first = [a for a, _ in drawn]
+        second = [b for _, b in drawn]
+        shelf = self.shelf
+        loss = self.recipe.loss
         x = points(self.recipe.data.shape, self.recipe.training.seed, step, shelf.device)
         inputs = Inputs(shelf.images(first), shelf.images(second), x)
         if loss.label_weight:
-            compared = torch.stack([self._compared(step, i, *pair) for i, pair in zip(self.samples, drawn, strict=True)])
+            compared = torch.stack(
+                [
+                    self._compared(step, i, *pair)
+                    for i, pair in zip(self.samples, drawn, strict=True)
+                ]
+            )
             inputs = inputs._replace(
-                labels_a=shelf.labels(first), labels_b=shelf.labels(second), compared=compared.to(shelf.device)
+                labels_a=shelf.labels(first),
+                labels_b=shelf.labels(second),
+                compared=compared.to(shelf.device),
             )
         if loss.landmark_weight:
-            inputs = inputs._replace(landmarks_a=shelf.landmarks(first), landmarks_b=shelf.landmarks(second))
+            inputs = inputs._replace(
+                landmarks_a=shelf.landmarks(first), landmarks_b=shelf.landmarks(second)
+            )
         return self._augmented(inputs, step) if self.recipe.training.augment else inputs
 
     def _compared(self, step: int, sample: int, a: int, b: int) -> Int[Tensor, " k"]:
         """Some of the labels that both images of a pair have, by lot."""
-        present, most = self.shelf.present, self.recipe.loss.labels_at_once
+        present = self.shelf.present
+        most = self.recipe.loss.labels_at_once
         both = sorted(present[a] & present[b])
-        chosen = torch.randperm(len(both), generator=generator(self.recipe.training.seed, step, sample, "labels"))[:most]
+        chosen = torch.randperm(
+            len(both), generator=generator(self.recipe.training.seed, step, sample, "labels")
+        )[:most]
         compared = torch.full((min(most, max(map(len, present))),), -1, dtype=torch.int32)
         compared[: len(chosen)] = torch.tensor(both, dtype=torch.int32)[chosen]
         return compared
 
     def _augmented(self, inputs: Inputs, step: int) -> Inputs:
         how = self.recipe.training
-        dimension, device = len(self.recipe.data.shape), self.shelf.device
+        dimension = len(self.recipe.data.shape)
+        device = self.shelf.device
         drawn = [
-            draw(dimension, generator(how.seed, step, i, "augment"), noise=how.augment_noise, flips=how.flips) for i in self.samples
+            draw(
+                dimension,
+                generator(how.seed, step, i, "augment"),
+                noise=how.augment_noise,
+                flips=how.flips,
+            )
+            for i in self.samples
         ]
-        phi_a, phi_b = (to_unit_cube(torch.stack(each).to(device, non_blocking=True)) for each in zip(*drawn, strict=True))
+        phi_a, phi_b = (
+            to_unit_cube(torch.stack(each).to(device, non_blocking=True))
+            for each in zip(*drawn, strict=True)
+        )
         if how.augment_warp:
-            phi_a, phi_b = self._warped(phi_a, step, "a"), self._warped(phi_b, step, "b")
+            phi_a = self._warped(phi_a, step, "a")
+            phi_b = self._warped(phi_b, step, "b")
         return Inputs(
             self._recoloured(augmented(inputs.a, phi_a), step, "a"),
             self._recoloured(augmented(inputs.b, phi_b), step, "b"),
@@ -137,17 +177,31 @@ class Batches:
         )
 
     def _warped(self, phi: Affine, step: int, image: str) -> Composition:
-        how, shape = self.recipe.training, self.recipe.data.shape
-        drawn = [control_values(len(shape), len(shape), generator(how.seed, step, i, "warp", image)) for i in self.samples]
-        return warped(phi, torch.stack(drawn).to(self.shelf.device, non_blocking=True), how.augment_warp, shape)
+        how = self.recipe.training
+        shape = self.recipe.data.shape
+        drawn = [
+            control_values(len(shape), len(shape), generator(how.seed, step, i, "warp", image))
+            for i in self.samples
+        ]
+        return warped(
+            phi,
+            torch.stack(drawn).to(self.shelf.device, non_blocking=True),
+            how.augment_warp,
+            shape,
+        )
 
     def _recoloured(self, images: Tensor, step: int, image: str) -> Tensor:
-        how, device = self.recipe.training, self.shelf.device
+        how = self.recipe.training
+        device = self.shelf.device
         if not how.augment_contrast:
             return images
         sources = [generator(how.seed, step, i, "contrast", image) for i in self.samples]
-        bend = torch.cat([torch.randn(1, generator=source) for source in sources]).to(device, non_blocking=True)
-        drawn = torch.stack([control_values(images.ndim - 2, 1, source) for source in sources]).to(device, non_blocking=True)
+        bend = torch.cat([torch.randn(1, generator=source) for source in sources]).to(
+            device, non_blocking=True
+        )
+        drawn = torch.stack([control_values(images.ndim - 2, 1, source) for source in sources]).to(
+            device, non_blocking=True
+        )
         return recoloured(images, bend, drawn, how.augment_contrast)
 
 
@@ -163,12 +217,17 @@ def _signed(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_loss_has_data(recipe: Recipe, dataset: Dataset) -> None:
-    """Refuse weights of labels or landmarks that some pair does not have. The landmarks of a batch must be equally many.
+    """Refuse weights of labels or landmarks that some pair does not have. The landmarks of a batch
+    must be equally many.
 
-    Of folders that were joined, some may have no labels at all: their pairs are judged by the images alone.
+    Of folders that were joined, some may have no labels at all: their pairs are judged by the
+    images alone.
     """
     groups = dataset.groups
-    folders = [dict.fromkeys((*group.images, *(i for pair in group.pairs for i in pair))) for group in groups]
+    folders = [
+        dict.fromkeys((*group.images, *(i for pair in group.pairs for i in pair)))
+        for group in groups
+    ]
     used = [i for folder in folders for i in folder]
     mixed = any(group.images for group in groups) or recipe.training.batch_size > 1
     images = dataset.metadata["images"]
@@ -176,13 +235,19 @@ def check_loss_has_data(recipe: Recipe, dataset: Dataset) -> None:
         labelled = [folder for folder in folders if any(images[i]["labels"] for i in folder)]
         for i in (i for folder in labelled or folders for i in folder):
             if not images[i]["labels"]:
-                raise ValueError(f"{images[i]['name']}: no labels, but the recipe says label_weight = {recipe.loss.label_weight:g}")
+                raise GradiconError(
+                    f"{images[i]['name']}: no labels, but the recipe says label_weight = "
+                    f"{recipe.loss.label_weight:g}"
+                )
     if recipe.loss.landmark_weight:
         want = images[used[0]]["landmarks"]
         for i in used:
             if not images[i]["landmarks"]:
-                raise ValueError(f"{images[i]['name']}: no landmarks, but the recipe says landmark_weight > 0")
+                raise GradiconError(
+                    f"{images[i]['name']}: no landmarks, but the recipe says landmark_weight > 0"
+                )
             if images[i]["landmarks"] != want and mixed:
-                raise ValueError(
-                    f"{images[i]['name']}: {images[i]['landmarks']} landmarks, others have {want}: they must correspond"
+                raise GradiconError(
+                    f"{images[i]['name']}: {images[i]['landmarks']} landmarks, others "
+                    f"have {want}: they must correspond"
                 )

@@ -1,10 +1,13 @@
-"""What a training run is made of: sections of frozen values. The defaults are the paper's (Sec. 4.2)."""
+"""What a training run is made of: sections of frozen values. The defaults are the paper's (Sec.
+4.2).
+"""
 
 from dataclasses import dataclass
 from math import cos, isfinite, pi
 from typing import Literal, final
 
 from gradicon.core.similarity import SIMILARITIES, penalty_weight
+from gradicon.errors import GradiconError
 from gradicon.models import ModelConfig
 
 Modality = Literal["auto", "ct", "mr"]
@@ -18,17 +21,19 @@ Schedule = Literal["constant", "cosine"]
 @final
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """How scans become what the network sees. Their axes are always turned to the order nearest to LPS first.
+    """How scans become what the network sees. Their axes are always turned to the order nearest to
+    LPS first.
 
     Args:
         shape: voxels of every prepared image, in array order (z, y, x).
-        crop: "fit" resizes each image's whole field of view to `shape`, as the paper does; "center" resamples to `spacing_mm`
-            and cuts, or pads with zeros, about the image's centre.
+        crop: "fit" resizes each image's whole field of view to `shape`, as the paper does; "center"
+            resamples to `spacing_mm` and cuts, or pads with zeros, about the image's centre.
         spacing_mm: for "center", in array order.
-        modality: "ct" clips to a window of Hounsfield units, "mr" at the 1st and 99th percentile, "auto" looks at each image.
+        modality: "ct" clips to a window of Hounsfield units, "mr" at the 1st and 99th percentile,
+            "auto" looks at each image.
         mask_outside: set what lies outside a mask to zero, where the list of images has masks.
-        pairs: "inter", any two images of a list; "intra", the pairs of a list, in either order; "joined", both, of several
-            folders of prepared images (`gradicon join`).
+        pairs: "inter", any two images of a list; "intra", the pairs of a list, in either order;
+            "joined", both, of several folders of prepared images (`gradicon join`).
     """
 
     shape: tuple[int, ...]
@@ -40,29 +45,37 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if len(self.shape) not in (2, 3) or min(self.shape) < 8:
-            raise ValueError(f"shape must be 2 or 3 whole numbers of at least 8, got {list(self.shape)}")
-        if self.crop == "center" and (len(self.spacing_mm) != len(self.shape) or not all(0 < s < 1e4 for s in self.spacing_mm)):
-            raise ValueError(
-                f'spacing_mm must be {len(self.shape)} positive numbers with crop = "center", got {list(self.spacing_mm)}'
+            raise GradiconError(
+                f"shape must be 2 or 3 whole numbers of at least 8, got {list(self.shape)}"
+            )
+        if self.crop == "center" and (
+            len(self.spacing_mm) != len(self.shape) or not all(0 < s < 1e4 for s in self.spacing_mm)
+        ):
+            raise GradiconError(
+                f'spacing_mm must be {len(self.shape)} positive numbers with crop = "center", '
+                f"got {list(self.spacing_mm)}"
             )
         if self.crop == "fit" and self.spacing_mm:
-            raise ValueError('spacing_mm is for crop = "center": leave it out, or change crop')
+            raise GradiconError('spacing_mm is for crop = "center": leave it out, or change crop')
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """What is minimised: similarity both ways, plus `weight` times the regularizer, plus what labels and landmarks say.
+    """What is minimised: similarity both ways, plus `weight` times the regularizer, plus what
+    labels and landmarks say.
 
     Args:
         similarity: a name from `gradicon.core.similarity`.
         sigma: of LNCC's windows, in voxels; a list where it differs by axis, as for thick slices.
         regularizer: "gradicon", the paper's; "icon", "diffusion" and "bending" for comparison.
-        weight: the paper's lambda. Left out: 1.5, but 0.2 with mse and 0.02 with mind_ssc, whose numbers are smaller.
+        weight: the paper's lambda. Left out: 1.5, but 0.2 with mse and 0.02 with mind_ssc, whose
+            numbers are smaller.
         label_weight: of 1 - soft Dice of warped labels, the mean of both directions.
-        labels_at_once: of the labels that both images of a pair have, how many are compared in a step; by lot, if there are more.
-            One float per voxel and label is kept.
-        landmark_weight: of the mean squared distance, in voxels of the grid, of landmarks from where they belong, both directions.
+        labels_at_once: of the labels that both images of a pair have, how many are compared in a
+            step; by lot, if there are more. One float per voxel and label is kept.
+        landmark_weight: of the mean squared distance, in voxels of the grid, of landmarks from
+            where they belong, both directions.
     """
 
     similarity: str = "lncc"
@@ -75,7 +88,9 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         if self.similarity not in SIMILARITIES:
-            raise ValueError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {self.similarity!r}")
+            raise GradiconError(
+                f"similarity must be one of {', '.join(SIMILARITIES)}, got {self.similarity!r}"
+            )
         for sigma in self.sigma if isinstance(self.sigma, tuple) else (self.sigma,):
             _check_positive("sigma", sigma)
         for name, value in (("weight", self.penalty_weight), ("label_weight", self.label_weight)):
@@ -97,13 +112,18 @@ class TrainingConfig:
     Args:
         batch_size: pairs per step, over all processes together.
         learning_rate: Adam's.
-        schedule: "constant", the paper's, or "cosine": within each stage the learning rate falls to zero along half a cosine.
+        schedule: "constant", the paper's, or "cosine": within each stage the learning rate falls to
+            zero along half a cosine.
         stage1_steps, stage2_steps: of each stage; a stage of 0 steps is left out, but not both.
-        seed: of the first weights and of all that is random: step k draws the same whatever came before it.
-        precision: "32", or "bf16-mixed": on a GPU, convolutions in bfloat16, coordinates and losses in float32.
-        augment: the affine augmentation of the paper's appendix. augment_noise is its gamma; flips, whether axes are reversed.
-        augment_warp: with `augment`, images are bent too, each by its own smooth warp of this standard deviation, a part of the
-            field of view; augment_contrast: and get a gamma and a shading of their own, about 1 by factors of exp(+-this).
+        seed: of the first weights and of all that is random: step k draws the same whatever came
+            before it.
+        precision: "32", or "bf16-mixed": on a GPU, convolutions in bfloat16, coordinates and losses
+            in float32.
+        augment: the affine augmentation of the paper's appendix. augment_noise is its gamma; flips,
+            whether axes are reversed.
+        augment_warp: with `augment`, images are bent too, each by its own smooth warp of this
+            standard deviation, a part of the field of view; augment_contrast: and get a gamma and a
+            shading of their own, about 1 by factors of exp(+-this).
         checkpoint_every, log_every, image_every, validate_every: in steps.
     """
 
@@ -125,14 +145,22 @@ class TrainingConfig:
     validate_every: int = 1000
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "checkpoint_every", "log_every", "image_every", "validate_every"):
+        for name in (
+            "batch_size",
+            "checkpoint_every",
+            "log_every",
+            "image_every",
+            "validate_every",
+        ):
             if vars(self)[name] < 1:
-                raise ValueError(f"{name} must be at least 1, got {vars(self)[name]}")
+                raise GradiconError(f"{name} must be at least 1, got {vars(self)[name]}")
         for name in ("stage1_steps", "stage2_steps", "seed"):
             if vars(self)[name] < 0:
-                raise ValueError(f"{name} must not be negative, got {vars(self)[name]}")
+                raise GradiconError(f"{name} must not be negative, got {vars(self)[name]}")
         if self.steps == 0:
-            raise ValueError("stage1_steps and stage2_steps are both 0: there is nothing to train")
+            raise GradiconError(
+                "stage1_steps and stage2_steps are both 0: there is nothing to train"
+            )
         _check_positive("learning_rate", self.learning_rate)
         for name in ("augment_noise", "augment_warp", "augment_contrast"):
             _check_positive(name, vars(self)[name], zero=True)
@@ -143,22 +171,30 @@ class TrainingConfig:
         return self.stage1_steps + self.stage2_steps
 
     def learning_rate_of(self, step: int) -> float:
-        """The learning rate of a step, counted from 1: a function of the step alone, so that a run can be resumed.
+        """The learning rate of a step, counted from 1: a function of the step alone, so that a run
+        can be resumed.
 
-        >>> how = TrainingConfig(learning_rate=1.0, schedule="cosine", stage1_steps=100, stage2_steps=50)
+        >>> steps = {"stage1_steps": 100, "stage2_steps": 50}
+        >>> how = TrainingConfig(learning_rate=1.0, schedule="cosine", **steps)
         >>> [round(how.learning_rate_of(step), 2) for step in (1, 51, 100, 101, 126)]
         [1.0, 0.5, 0.0, 1.0, 0.5]
         """
         if self.schedule == "constant":
             return self.learning_rate
-        done, of = (step - 1, self.stage1_steps) if step <= self.stage1_steps else (step - 1 - self.stage1_steps, self.stage2_steps)
+        done, of = (
+            (step - 1, self.stage1_steps)
+            if step <= self.stage1_steps
+            else (step - 1 - self.stage1_steps, self.stage2_steps)
+        )
         return self.learning_rate * (1 + cos(pi * done / of)) / 2
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A whole recipe. `model.stage` is the stage that training ends with; `text` is the file it was read from, word for word."""
+    """A whole recipe. `model.stage` is the stage that training ends with; `text` is the file it was
+    read from, word for word.
+    """
 
     data: DataConfig
     model: ModelConfig
@@ -168,13 +204,22 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.model.dimension != len(self.data.shape):
-            raise ValueError(f"[model] dimension is {self.model.dimension}, but [data] shape has {len(self.data.shape)} numbers")
+            raise GradiconError(
+                f"[model] dimension is {self.model.dimension}, but [data] shape has "
+                f"{len(self.data.shape)} numbers"
+            )
         if isinstance(self.loss.sigma, tuple) and len(self.loss.sigma) != self.model.dimension:
-            raise ValueError(f"[loss] sigma has {len(self.loss.sigma)} numbers, but [data] shape has {len(self.data.shape)}")
+            raise GradiconError(
+                f"[loss] sigma has {len(self.loss.sigma)} numbers, but [data] shape has "
+                f"{len(self.data.shape)}"
+            )
         if self.model.image_channels != 1:
-            raise ValueError(f"[model] image_channels must be 1: prepared images have one channel, got {self.model.image_channels}")
+            raise GradiconError(
+                "[model] image_channels must be 1: prepared images have one channel, got "
+                f"{self.model.image_channels}"
+            )
 
 
 def _check_positive(name: str, value: float, *, zero: bool = False) -> None:
     if not isfinite(value) or value < 0 or (value == 0 and not zero):
-        raise ValueError(f"{name} must be {'zero or more' if zero else 'positive'}, got {value}")
+        raise GradiconError(f"{name} must be {'zero or more' if zero else 'positive'}, got {value}")

@@ -12,17 +12,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradicon.errors import GradiconError, MissingFileError
 from gradicon.training.config import DataConfig
 from gradicon.training.files import sha256_of
 
 FORMAT = "gradicon-data-1"
-METADATA, IMAGES, LABELS, LANDMARKS = "dataset.json", "images.npy", "labels.npy", "landmarks.json"
+METADATA = "dataset.json"
+IMAGES = "images.npy"
+LABELS = "labels.npy"
+LANDMARKS = "landmarks.json"
 FILES = (IMAGES, LABELS, LANDMARKS)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Images that belong together: any two of `images` make a pair to train on, or the (moving, fixed) `pairs` do."""
+    """Images that belong together: any two of `images` make a pair to train on, or the (moving,
+    fixed) `pairs` do.
+    """
 
     images: tuple[int, ...]
     pairs: tuple[tuple[int, int], ...]
@@ -50,7 +56,9 @@ class Dataset:
 
     @classmethod
     def open(cls, folder: str | Path, *, verify: bool = True) -> "Dataset":
-        """Map the folder's arrays. With `verify`, every byte is compared with the hashes that `prepare` took."""
+        """Map the folder's arrays. With `verify`, every byte is compared with the hashes that
+        `prepare` took.
+        """
         folder = Path(folder)
         metadata, digest = _metadata(folder)
         for name, want in metadata["files"].items():
@@ -64,7 +72,10 @@ class Dataset:
             metadata=metadata,
             images=_mapped(folder, IMAGES),
             labels=_mapped(folder, LABELS) if LABELS in metadata["files"] else None,
-            landmarks=tuple(None if points is None else torch.tensor(points).mT.contiguous() for points in landmarks),
+            landmarks=tuple(
+                None if points is None else torch.tensor(points).mT.contiguous()
+                for points in landmarks
+            ),
         )
 
     @property
@@ -93,14 +104,18 @@ class Dataset:
     @property
     def validation_pairs(self) -> tuple[tuple[int, int], ...]:
         """The (moving, fixed) pairs to judge by."""
-        return tuple((int(moving), int(fixed)) for moving, fixed in self.metadata["validation_pairs"])
+        return tuple(
+            (int(moving), int(fixed)) for moving, fixed in self.metadata["validation_pairs"]
+        )
 
     def has_labels(self, images: Sequence[int]) -> bool:
         """Whether all of these images came with labels."""
         return self.labels is not None and all(self.metadata["images"][i]["labels"] for i in images)
 
     def unit_to_mm(self, image: int) -> Tensor:
-        """The linear part (D, D) of the map from the unit cube to LPS mm: what differences of coordinates need."""
+        """The linear part (D, D) of the map from the unit cube to LPS mm: what differences of
+        coordinates need.
+        """
         matrix = torch.tensor(self.metadata["images"][image]["index_to_mm"], dtype=torch.float64)
         return (matrix[:-1, :-1] * torch.tensor([n - 1 for n in self.shape])).float()
 
@@ -109,33 +124,39 @@ class Dataset:
         wanted: dict[str, Any] = json.loads(json.dumps(asdict(data)))
         for name, value in wanted.items():
             if (found := self.metadata["data"].get(name)) != value:
-                raise ValueError(f"{self.folder}: prepared with {name} = {found}, but the recipe says {value}: prepare it again")
+                raise GradiconError(
+                    f"{self.folder}: prepared with {name} = {found}, but the recipe says "
+                    f"{value}: prepare it again"
+                )
 
 
 def _metadata(folder: Path) -> tuple[dict[str, Any], str]:
     if not (folder / METADATA).is_file():
-        raise FileNotFoundError(f"{folder}: no prepared data here: make it with `gradicon prepare`")
+        raise MissingFileError(f"{folder}: no prepared data here: make it with `gradicon prepare`")
     content = (folder / METADATA).read_bytes()
     try:
         metadata = json.loads(content)
         found = metadata["format"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{folder}: {METADATA} cannot be read: prepare it again") from error
+        raise GradiconError(f"{folder}: {METADATA} cannot be read: prepare it again") from error
     if found != FORMAT:
-        raise ValueError(f"{folder}: prepared in the format {found}, this version reads {FORMAT}: prepare it again")
+        raise GradiconError(
+            f"{folder}: prepared in the format {found}, this version reads {FORMAT}: "
+            "prepare it again"
+        )
     return metadata, sha256(content).hexdigest()
 
 
 def _check_file(folder: Path, name: str, want: dict[str, Any], *, verify: bool) -> None:
     path = folder / name
     if not path.is_file():
-        raise FileNotFoundError(f"{folder}: {name} is missing: prepare it again")
+        raise MissingFileError(f"{folder}: {name} is missing: prepare it again")
     if path.stat().st_size != want["bytes"] or (verify and sha256_of(path) != want["sha256"]):
-        raise ValueError(f"{folder}: {name} has changed since it was prepared: prepare it again")
+        raise GradiconError(f"{folder}: {name} has changed since it was prepared: prepare it again")
 
 
 def _mapped(folder: Path, name: str) -> NDArray[Any]:
     try:
         return np.load(folder / name, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
-        raise ValueError(f"{folder}: {name} is no array: prepare it again") from error
+        raise GradiconError(f"{folder}: {name} is no array: prepare it again") from error

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from gradicon.errors import UnwritableError
+
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], *, advice: str) -> None:
     """Let `write` fill a file beside `path`, which takes its place once it is safely on the disk.
@@ -20,7 +22,9 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, advice: str)
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        raise OSError(f"{path}: could not be written ({error.strerror or error}): {advice}") from error
+        raise UnwritableError(
+            f"{path}: could not be written ({error.strerror or error}): {advice}"
+        ) from error
     finally:
         part.unlink(missing_ok=True)
 

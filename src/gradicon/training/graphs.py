@@ -1,4 +1,6 @@
-"""Steps as one captured CUDA graph: the host launches a thousand kernels once, and from then on replays them all with one call."""
+"""Steps as one captured CUDA graph: the host launches a thousand kernels once, and from then on
+replays them all with one call.
+"""
 
 from collections.abc import Callable
 
@@ -17,11 +19,13 @@ class GraphedExecutor:
     """The same steps as `eager`, replayed from a graph once they are warm, for inputs of one shape.
 
     Args:
-        eager: how a step is run. Its optimizer must be `capturable`. Steps that count folds are left to it.
+        eager: how a step is run. Its optimizer must be `capturable`. Steps that count folds are
+            left to it.
     """
 
     def __init__(self, eager: EagerExecutor) -> None:
-        self._eager, self._warm = eager, 0
+        self._eager = eager
+        self._warm = 0
         self._replay: Callable[[int, Inputs], Scalars] | None = None
 
     def run_step(self, step: int, inputs: Inputs, *, folds: bool = False) -> Scalars:

@@ -9,6 +9,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from gradicon.core.acceleration import is_wanted
+from gradicon.errors import GradiconError
 from gradicon.models import Model
 from gradicon.training.batch_norm import share_statistics
 from gradicon.training.batches import Batches, Shelf
@@ -19,14 +20,30 @@ from gradicon.training.graphs import GraphedExecutor
 from gradicon.training.pairs import Pairs, owned
 from gradicon.training.processes import shared
 from gradicon.training.runlog import Report, RunLog
-from gradicon.training.stages import adam, first_model, new_model, restore, restored_model, set_learning_rate, use_bfloat16
-from gradicon.training.state import BEST, FINAL, LAST, STAGE1, Checkpoint, write_checkpoint, write_model
+from gradicon.training.stages import (
+    adam,
+    first_model,
+    new_model,
+    restore,
+    restored_model,
+    set_learning_rate,
+    use_bfloat16,
+)
+from gradicon.training.state import (
+    BEST,
+    FINAL,
+    LAST,
+    STAGE1,
+    Checkpoint,
+    write_checkpoint,
+    write_model,
+)
 from gradicon.training.step import Scalars, TrainingStep, similarity_of
 from gradicon.training.stopping import Stop
 from gradicon.training.validate import pictures, score, validate
 
 
-class NonFiniteLossError(ValueError):
+class NonFiniteLossError(GradiconError):
     """Training went where no numbers are."""
 
 
@@ -37,7 +54,8 @@ class Loop:
         fabric: the processes that share the work.
         recipe, dataset: what to do, and with what.
         run: the folder of the run.
-        begin: where to go on; or a trained model to start from; or neither, and the weights are fresh.
+        begin: where to go on; or a trained model to start from; or neither, and the weights are
+            fresh.
         provenance: what the models that are written say of themselves.
     """
 
@@ -50,7 +68,11 @@ class Loop:
         begin: Checkpoint | Model | None,
         provenance: dict[str, str],
     ) -> None:
-        self.fabric, self.recipe, self.dataset, self.run_folder, self.provenance = fabric, recipe, dataset, run, provenance
+        self.fabric = fabric
+        self.recipe = recipe
+        self.dataset = dataset
+        self.run_folder = run
+        self.provenance = provenance
         checkpoint = begin if isinstance(begin, Checkpoint) else None
         self.shelf = Shelf(dataset, fabric.device)
         samples = owned(recipe.training.batch_size, fabric.global_rank, fabric.world_size)
@@ -69,13 +91,16 @@ class Loop:
             restore(self.optimizer, checkpoint.optimizer)
 
     def run(self, log: RunLog | None, stop: Stop) -> str:
-        """Train to the end, or until there is a reason to stop, which is returned. Only the first process has a log."""
+        """Train to the end, or until there is a reason to stop, which is returned. Only the first
+        process has a log.
+        """
         how = self.recipe.training
         if self.step == 0:
             self._keep()
         while self.step < how.steps:
             self.step += 1
-            looking, judging = self._due(how.log_every), self._due(how.validate_every) and bool(self.dataset.validation_pairs)
+            looking = self._due(how.log_every)
+            judging = self._due(how.validate_every) and bool(self.dataset.validation_pairs)
             inputs = self.batches.load(self.step)
             set_learning_rate(self.optimizer, how.learning_rate_of(self.step))
             scalars = self.executor.run_step(self.step, inputs, folds=looking)
@@ -97,7 +122,8 @@ class Loop:
 
     def _take(self, model: Model) -> None:
         """Make a network the one that trains, with a fresh optimizer."""
-        how, device = self.recipe.training, self.fabric.device
+        how = self.recipe.training
+        device = self.fabric.device
         if self.fabric.world_size > 1:
             share_statistics(model)
         if how.precision == "bf16-mixed":
@@ -105,7 +131,12 @@ class Loop:
         self.model = model.train().to(device)
         self.optimizer = adam(self.model, how.learning_rate)
         module = shared(self.fabric, TrainingStep(self.model, self.recipe.loss))
-        eager = EagerExecutor(module, self.optimizer, self.fabric.backward, lambda number: self._reduced(number, "min"))
+        eager = EagerExecutor(
+            module,
+            self.optimizer,
+            self.fabric.backward,
+            lambda number: self._reduced(number, "min"),
+        )
         captures = is_wanted() and device.type == "cuda" and self.fabric.world_size == 1
         self.executor = GraphedExecutor(eager) if captures else eager
 
@@ -124,13 +155,23 @@ class Loop:
         bad = int(self._reduced(self.executor.first_bad_step(), "min"))
         what = "loss"
         if not is_bad(bad) and weights:
-            finite = torch.stack([torch.isfinite(value).all() for value in self.model.parameters()]).all()
+            finite = torch.stack(
+                [torch.isfinite(value).all() for value in self.model.parameters()]
+            ).all()
             bad, what = (bad, what) if bool(finite) else (self.step, "network")
         if is_bad(bad):
-            drawn = [self.batches.pairs.draw(bad, i) for i in range(self.recipe.training.batch_size)]
-            names = "; ".join(f"{self.dataset.names[a]} and {self.dataset.names[b]}" for a, b in drawn)
-            advice = "look at these images, or lower learning_rate; the last checkpoint is from before"
-            raise NonFiniteLossError(f"step {bad}: the {what} is not finite after {names}: {advice}")
+            drawn = [
+                self.batches.pairs.draw(bad, i) for i in range(self.recipe.training.batch_size)
+            ]
+            names = "; ".join(
+                f"{self.dataset.names[a]} and {self.dataset.names[b]}" for a, b in drawn
+            )
+            advice = (
+                "look at these images, or lower learning_rate; the last checkpoint is from before"
+            )
+            raise NonFiniteLossError(
+                f"step {bad}: the {what} is not finite after {names}: {advice}"
+            )
 
     def _judge(self) -> dict[str, float]:
         """Validate, and keep the network if it is the best so far. Only the first process does."""
@@ -146,16 +187,23 @@ class Loop:
         return found
 
     def _tell(self, log: RunLog | None, scalars: Scalars, found: dict[str, float]) -> None:
-        values: list[float] = self._reduced(torch.stack([value.float() for value in scalars.values()]), "mean").tolist()
-        (before, then), now = self._logged, time.monotonic()
+        values: list[float] = self._reduced(
+            torch.stack([value.float() for value in scalars.values()]), "mean"
+        ).tolist()
+        (before, then) = self._logged
+        now = time.monotonic()
         self._logged = self.step, now
         if log is not None:
             rate = (self.step - before) / max(now - then, 1e-9)
             told = dict(zip(scalars, values, strict=True)) | found
-            log.scalars(Report(self.model.config.stage, self.step, self.recipe.training.steps, rate, told))
+            log.scalars(
+                Report(self.model.config.stage, self.step, self.recipe.training.steps, rate, told)
+            )
 
     def _reason(self, stop: Stop, *, looking: bool) -> str:
-        """Why to stop, if at all: several processes ask the first one, on the steps on which they talk anyway."""
+        """Why to stop, if at all: several processes ask the first one, on the steps on which they
+        talk anyway.
+        """
         if self.step == self.recipe.training.steps:
             return ""
         if self.fabric.world_size == 1:
@@ -168,7 +216,11 @@ class Loop:
         return reduced
 
     def _shown(self) -> tuple[int, int]:
-        return self.dataset.validation_pairs[0] if self.dataset.validation_pairs else self.batches.pairs.draw(0, 0)
+        return (
+            self.dataset.validation_pairs[0]
+            if self.dataset.validation_pairs
+            else self.batches.pairs.draw(0, 0)
+        )
 
     def _keep(self) -> None:
         self._refuse_non_finite(weights=True)
@@ -199,6 +251,11 @@ class Loop:
         best = {} if self.best is None else {"best validation score": f"{self.best:.4f}"}
         reached = {"steps": str(self.step), "training minutes": f"{self.seconds / 60:.1f}", **best}
         intensity = {
-            name: self.dataset.metadata["data"][name] for name in ("modality", "mask_outside", "crop", "shape", "spacing_mm")
+            name: self.dataset.metadata["data"][name]
+            for name in ("modality", "mask_outside", "crop", "shape", "spacing_mm")
         }
-        write_model(self.run_folder / name, self.model, self.provenance | {"data": json.dumps(intensity)} | reached)
+        write_model(
+            self.run_folder / name,
+            self.model,
+            self.provenance | {"data": json.dumps(intensity)} | reached,
+        )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradicon.errors import GradiconError
 from gradicon.physical.lists import path_in, read_rows
 
 COLUMNS = ("labels", "landmarks", "mask")
@@ -20,15 +21,19 @@ class Item:
 
 
 def read_images(path: Path) -> list[Item]:
-    """The rows of a list with a column `image`, and where there are any `labels`, `landmarks` and `mask`."""
+    """The rows of a list with a column `image`, and where there are any `labels`, `landmarks` and
+    `mask`.
+    """
     rows = read_rows(path, ["image"])
     if len(rows) < 2:
-        raise ValueError(f"{path}: one image only: pairs of images need at least two")
+        raise GradiconError(f"{path}: one image only: pairs of images need at least two")
     return [_item(path, number, row, "image", "") for number, row in enumerate(rows, 1)]
 
 
 def read_pairs(path: Path) -> list[tuple[Item, Item]]:
-    """The (moving, fixed) rows of a list with columns `fixed` and `moving`, and where there are any `fixed_labels` and so on."""
+    """The (moving, fixed) rows of a list with columns `fixed` and `moving`, and where there are any
+    `fixed_labels` and so on.
+    """
     rows = read_rows(path, ["fixed", "moving"])
     pairs = [
         (_item(path, number, row, "moving", "moving_"), _item(path, number, row, "fixed", "fixed_"))
@@ -36,7 +41,9 @@ def read_pairs(path: Path) -> list[tuple[Item, Item]]:
     ]
     for number, (moving, fixed) in enumerate(pairs, 1):
         if moving.image == fixed.image:
-            raise ValueError(f"{path}: row {number}: fixed and moving are one image, {fixed.image.name}")
+            raise GradiconError(
+                f"{path}: row {number}: fixed and moving are one image, {fixed.image.name}"
+            )
     return pairs
 
 
@@ -44,5 +51,5 @@ def _item(path: Path, number: int, row: Mapping[str, str], image: str, prefix: s
     found = {column: path_in(path, number, row, prefix + column) for column in COLUMNS}
     source = path_in(path, number, row, image)
     if source is None:
-        raise ValueError(f"{path}: row {number}: {image} is empty")
+        raise GradiconError(f"{path}: row {number}: {image} is empty")
     return Item(source, found["labels"], found["landmarks"], found["mask"])

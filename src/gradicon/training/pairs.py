@@ -1,6 +1,8 @@
-"""What step k sees. Everything random is a function of (seed, step, sample), and of nothing that came before.
+"""What step k sees. Everything random is a function of (seed, step, sample), and of nothing that
+came before.
 
-So a run resumes with no more than the number of its step, and a sample is the same whichever process draws it.
+So a run resumes with no more than the number of its step, and a sample is the same whichever
+process draws it.
 """
 
 from collections.abc import Sequence
@@ -12,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradicon.core.sampling import cells, one_per_cell
+from gradicon.errors import GradiconError
 from gradicon.training.dataset import Dataset, Group
 
 
@@ -27,7 +30,9 @@ def generator(*key: int | str, device: torch.device | str = "cpu") -> torch.Gene
 
 @dataclass(frozen=True)
 class Pairs:
-    """Which two images make sample `index` of step `step`: of a group by lot, any two of its images, or a pair in either order."""
+    """Which two images make sample `index` of step `step`: of a group by lot, any two of its
+    images, or a pair in either order.
+    """
 
     seed: int
     groups: tuple[Group, ...]
@@ -54,16 +59,22 @@ class Pairs:
 def owned(batch_size: int, rank: int, processes: int) -> range:
     """The samples of a batch that one of several processes computes."""
     if batch_size % processes:
-        raise ValueError(f"a batch of {batch_size} cannot be shared by {processes} processes: make batch_size a multiple of them")
+        raise GradiconError(
+            f"a batch of {batch_size} cannot be shared by {processes} processes: make "
+            "batch_size a multiple of them"
+        )
     share = batch_size // processes
     return range(rank * share, (rank + 1) * share)
 
 
-def points(shape: Sequence[int], seed: int, step: int, device: torch.device) -> Float[Tensor, "1 d n"]:
-    """The penalty's points of a step: one at random in every cell of 2^D voxels, so voxels / 2^D of them, spread evenly.
+def points(
+    shape: Sequence[int], seed: int, step: int, device: torch.device
+) -> Float[Tensor, "1 d n"]:
+    """The penalty's points of a step: one at random in every cell of 2^D voxels, so voxels / 2^D of
+    them, spread evenly.
 
-    Each is uniform in its cell, so that all together are uniform in the unit cube, as the paper's are. On a GPU they are drawn
-    there: the numbers differ from a CPU's.
+    Each is uniform in its cell, so that all together are uniform in the unit cube, as the paper's
+    are. On a GPU they are drawn there: the numbers differ from a CPU's.
     """
     source = generator(seed, step, "points", device=device)
     return one_per_cell(torch.rand((len(shape), *cells(shape)), generator=source, device=device))

@@ -1,4 +1,6 @@
-"""From scans to what training reads: one folder, made once. The only part of training that opens medical image files."""
+"""From scans to what training reads: one folder, made once. The only part of training that opens
+medical image files.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -7,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradicon.errors import GradiconError
 from gradicon.training.config import DataConfig, Recipe
 from gradicon.training.dataset import IMAGES, LABELS, LANDMARKS
 from gradicon.training.files import sha256_of
@@ -29,9 +32,11 @@ def prepare(
     overwrite: bool = False,
     on_image: OnImage | None = None,
 ) -> dict[str, Any]:
-    """Read every scan of a list, bring it to the recipe's grid and intensities, and store them all in the folder `out`.
+    """Read every scan of a list, bring it to the recipe's grid and intensities, and store them all
+    in the folder `out`.
 
-    `manifest` lists images (with `pairs = "inter"`) or pairs ("intra"); `validation` lists pairs. Returns what dataset.json says.
+    `manifest` lists images (with `pairs = "inter"`) or pairs ("intra"); `validation` lists pairs.
+    Returns what dataset.json says.
     """
     check_replaceable(out, overwrite=overwrite)
     items, pairs = _listed(manifest, recipe.data, validation)
@@ -41,21 +46,29 @@ def prepare(
         return complete(part, recipe.data, metadata)
 
 
-def _listed(manifest: Path, config: DataConfig, validation: Path | None) -> tuple[list[Item], dict[str, Any]]:
+def _listed(
+    manifest: Path, config: DataConfig, validation: Path | None
+) -> tuple[list[Item], dict[str, Any]]:
     """Every image once, and the pairs by its number."""
     judged = [] if validation is None else read_pairs(validation)
     if config.pairs == "joined":
-        raise ValueError('pairs = "joined" is for folders that were prepared already: join them with `gradicon join`')
+        raise GradiconError(
+            'pairs = "joined" is for folders that were prepared already: '
+            "join them with `gradicon join`"
+        )
     if config.pairs == "inter":
-        given, trained = read_images(manifest), []
+        given = read_images(manifest)
+        trained = []
     else:
-        given, trained = [], read_pairs(manifest)
+        given = []
+        trained = read_pairs(manifest)
     items = list(dict.fromkeys([*given, *(item for pair in (*trained, *judged) for item in pair)]))
     number = {item: i for i, item in enumerate(items)}
     for item in items:
         if item.mask is not None and not config.mask_outside:
-            raise ValueError(
-                f"{item.image}: has a mask, but the recipe says mask_outside = false: take the column out, or change it"
+            raise GradiconError(
+                f"{item.image}: has a mask, but the recipe says mask_outside = false: "
+                "take the column out, or change it"
             )
     return items, {
         "train": sorted({number[item] for item in given}),
@@ -64,7 +77,9 @@ def _listed(manifest: Path, config: DataConfig, validation: Path | None) -> tupl
     }
 
 
-def _store(part: Path, items: Sequence[Item], config: DataConfig, manifest: Path, on_image: OnImage | None) -> dict[str, Any]:
+def _store(
+    part: Path, items: Sequence[Item], config: DataConfig, manifest: Path, on_image: OnImage | None
+) -> dict[str, Any]:
     """Write the arrays, image by image, and say what they hold."""
     values = label_values([item.labels for item in items if item.labels is not None])
     grid = (len(items), *config.shape)
@@ -107,14 +122,20 @@ def _described(item: Item, scan: Scan, manifest: Path) -> dict[str, Any]:
 
 
 def lost_detail(metadata: dict[str, Any]) -> str:
-    """A word about the image that lost the most, if the grid's voxels are several times as long as an image's own; else empty."""
-    worst, told = _COARSE, ""
+    """A word about the image that lost the most, if the grid's voxels are several times as long as
+    an image's own; else empty.
+    """
+    worst = _COARSE
+    told = ""
     for image in metadata["images"]:
         grid = np.linalg.norm(np.array(image["index_to_mm"])[:-1, :-1], axis=0)
         for axis, (own, now) in enumerate(zip(image["spacing_mm"], grid, strict=True)):
             if now > worst * own:
                 worst = now / own
-                told = f"{image['name']} has voxels of {own:.3g} mm along axis {axis} of the grid, the grid of {now:.3g} mm"
+                told = (
+                    f"{image['name']} has voxels of {own:.3g} mm along axis {axis} of the "
+                    f"grid, the grid of {now:.3g} mm"
+                )
     return told
 
 
@@ -124,4 +145,6 @@ def _check_landmarks(metadata: dict[str, Any]) -> None:
         counts = images[a]["landmarks"], images[b]["landmarks"]
         if all(counts) and counts[0] != counts[1]:
             names = f"{images[a]['name']} and {images[b]['name']}"
-            raise ValueError(f"{names}: {counts[0]} and {counts[1]} landmarks, but rows must correspond")
+            raise GradiconError(
+                f"{names}: {counts[0]} and {counts[1]} landmarks, but rows must correspond"
+            )

@@ -1,4 +1,6 @@
-"""Lightning Fabric, set up: one process, several GPUs, several nodes; under torchrun or Slurm it follows their lead."""
+"""Lightning Fabric, set up: one process, several GPUs, several nodes; under torchrun or Slurm it
+follows their lead.
+"""
 
 import os
 import warnings
@@ -9,10 +11,14 @@ from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import nn
 
+from gradicon.errors import GradiconError
+
 
 @dataclass(frozen=True)
 class Machine:
-    """Where to train: "auto" takes a GPU where there is one. `devices` are processes per node, each with a GPU or CPU cores."""
+    """Where to train: "auto" takes a GPU where there is one. `devices` are processes per node, each
+    with a GPU or CPU cores.
+    """
 
     device: str = "auto"
     devices: int = 1
@@ -20,11 +26,15 @@ class Machine:
 
     def __post_init__(self) -> None:
         if self.device not in ("auto", "cpu", "cuda"):
-            raise ValueError(f"unknown device {self.device!r}: expected auto, cpu or cuda")
+            raise GradiconError(f"unknown device {self.device!r}: expected auto, cpu or cuda")
         if self.device == "cuda" and not torch.cuda.is_available():
-            raise ValueError("device cuda: torch finds no GPU here; leave it at auto, or say cpu")
+            raise GradiconError(
+                "device cuda: torch finds no GPU here; leave it at auto, or say cpu"
+            )
         if self.devices < 1 or self.nodes < 1:
-            raise ValueError(f"devices and nodes must be at least 1, got {self.devices} and {self.nodes}")
+            raise GradiconError(
+                f"devices and nodes must be at least 1, got {self.devices} and {self.nodes}"
+            )
 
     @property
     def on_gpu(self) -> bool:
@@ -38,15 +48,24 @@ class Machine:
 
 
 def is_first_process() -> bool:
-    """Whether this is the process that looks at files before the others start; known before they can talk to each other."""
-    return not any(int(os.environ.get(name, "0")) for name in ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID"))
+    """Whether this is the process that looks at files before the others start; known before they
+    can talk to each other.
+    """
+    return not any(
+        int(os.environ.get(name, "0"))
+        for name in ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
+    )
 
 
 def launched(machine: Machine) -> Fabric:
-    """All processes, running and connected. torchrun's own count of processes wins over `machine`."""
+    """All processes, running and connected. torchrun's own count of processes wins over
+    `machine`.
+    """
     here = int(os.environ.get("LOCAL_WORLD_SIZE", machine.devices))
     if machine.on_gpu and here > torch.cuda.device_count():
-        raise ValueError(f"{here} devices asked for, but torch finds {torch.cuda.device_count()} GPU(s) here")
+        raise GradiconError(
+            f"{here} devices asked for, but torch finds {torch.cuda.device_count()} GPU(s) here"
+        )
     fabric = Fabric(
         accelerator="cuda" if machine.on_gpu else "cpu",
         devices=here,

@@ -1,4 +1,6 @@
-"""What a run says while it runs: JSON lines, TensorBoard where it is installed, and whoever listens."""
+"""What a run says while it runs: JSON lines, TensorBoard where it is installed, and whoever
+listens.
+"""
 
 import json
 import logging
@@ -9,6 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
+from gradicon.errors import UnwritableError
 from gradicon.training.files import write_whole
 from gradicon.training.state import METRICS, TENSORBOARD
 
@@ -17,7 +20,9 @@ _LOGGER = logging.getLogger("gradicon.training")
 
 @dataclass(frozen=True)
 class Report:
-    """Where a run is: `values` are the loss and its parts, folds in percent, and on some steps what validation found."""
+    """Where a run is: `values` are the loss and its parts, folds in percent, and on some steps what
+    validation found.
+    """
 
     stage: int
     step: int
@@ -32,7 +37,8 @@ OnLog = Callable[[Report], None]
 class RunLog:
     """Writes what it is told.
 
-    Times are no part of metrics.jsonl, so that a resumed run leaves the same file as one that never stopped.
+    Times are no part of metrics.jsonl, so that a resumed run leaves the same file as one that never
+    stopped.
     """
 
     def __init__(self, run: Path, *, after: int, on_log: OnLog | None = None) -> None:
@@ -48,7 +54,10 @@ class RunLog:
             self._lines.write(json.dumps(line) + "\n")
             self._lines.flush()
         except OSError as error:
-            raise OSError(f"{self._lines.name}: could not be written ({error.strerror}): make room, then --resume") from error
+            raise UnwritableError(
+                f"{self._lines.name}: could not be written ({error.strerror}): make room, "
+                "then --resume"
+            ) from error
         if self._board is not None:
             for name, value in report.values.items():
                 self._board.add_scalar(name, value, report.step)
@@ -69,7 +78,9 @@ class RunLog:
 
 
 def _forget_after(path: Path, step: int) -> None:
-    """Drop the lines that a run wrote after its last checkpoint: it will write them again. A line cut short is the last one."""
+    """Drop the lines that a run wrote after its last checkpoint: it will write them again. A line
+    cut short is the last one.
+    """
     if not path.exists():
         return
     kept: list[str] = []

@@ -6,6 +6,7 @@ import torch
 
 from gradicon.core.network import Displace
 from gradicon.core.unet import UNet, use_half_precision
+from gradicon.errors import GradiconError
 from gradicon.models import Model, build
 from gradicon.models.build import ModelConfig
 from gradicon.models.checkpoint import load_strictly
@@ -20,7 +21,9 @@ def stage_of(step: int, recipe: Recipe) -> int:
 
 
 def new_model(recipe: Recipe, stage: int, before: Model | None = None) -> Model:
-    """A stage's network. Stage2 = TS{Stage1, Psi4} keeps the weights of `before`; what is new depends on the seed alone."""
+    """A stage's network. Stage2 = TS{Stage1, Psi4} keeps the weights of `before`; what is new
+    depends on the seed alone.
+    """
     config = ModelConfig.from_dict(recipe.model.to_dict() | {"stage": stage})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(recipe.training.seed, "weights", stage).initial_seed())
@@ -31,15 +34,22 @@ def new_model(recipe: Recipe, stage: int, before: Model | None = None) -> Model:
 
 
 def first_model(recipe: Recipe, start: Model | None) -> Model:
-    """The network that a run begins with: fresh, or `start`, a trained one, with a new Psi4 where that is a Stage1."""
+    """The network that a run begins with: fresh, or `start`, a trained one, with a new Psi4 where
+    that is a Stage1.
+    """
     stage = stage_of(0, recipe)
     if start is None:
         return new_model(recipe, stage)
     for name, value in recipe.model.to_dict().items():
         if name != "stage" and (found := start.config.to_dict()[name]) != value:
-            raise ValueError(f"the model to start from has {name} = {found}, but the recipe says {value}: they must be the same")
+            raise GradiconError(
+                f"the model to start from has {name} = {found}, but the recipe says "
+                f"{value}: they must be the same"
+            )
     if start.config.stage > stage:
-        raise ValueError("the model to start from is a Stage2, which has no way back: say stage1_steps = 0")
+        raise GradiconError(
+            "the model to start from is a Stage2, which has no way back: say stage1_steps = 0"
+        )
     return start if start.config.stage == stage else new_model(recipe, stage, before=start)
 
 
@@ -51,15 +61,22 @@ def restored_model(recipe: Recipe, checkpoint: Checkpoint, source: str) -> Model
 
 
 def adam(model: Model, learning_rate: float) -> torch.optim.Adam:
-    """The paper's optimizer, in one kernel; on a GPU, ready to be captured in a graph, with a learning rate that lives there."""
+    """The paper's optimizer, in one kernel; on a GPU, ready to be captured in a graph, with a
+    learning rate that lives there.
+    """
     device = next(model.parameters()).device
     rate = torch.tensor(learning_rate, device=device) if device.type == "cuda" else learning_rate
-    return torch.optim.Adam(model.parameters(), lr=rate, fused=True, capturable=device.type == "cuda")
+    return torch.optim.Adam(
+        model.parameters(), lr=rate, fused=True, capturable=device.type == "cuda"
+    )
 
 
 def restore(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
     """Its moments, from a checkpoint of any device; how it computes stays as it is here."""
-    own = [{name: group[name] for name in ("lr", "fused", "capturable")} for group in optimizer.param_groups]
+    own = [
+        {name: group[name] for name in ("lr", "fused", "capturable")}
+        for group in optimizer.param_groups
+    ]
     optimizer.load_state_dict(state)
     for group, here in zip(optimizer.param_groups, own, strict=True):
         group.update(here)
@@ -75,9 +92,11 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) ->
 
 
 def use_bfloat16(model: Model, device: torch.device) -> None:
-    """On a GPU, run the dense networks in bfloat16; coordinates, interpolation and losses stay in float32.
+    """On a GPU, run the dense networks in bfloat16; coordinates, interpolation and losses stay in
+    float32.
 
-    A CPU gains nothing by it, and one of torch 2.13's gradients there (channels-last weights, small images) is not the same twice.
+    A CPU gains nothing by it, and one of torch 2.13's gradients there (channels-last weights, small
+    images) is not the same twice.
     """
     if device.type != "cuda":
         return

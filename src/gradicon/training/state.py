@@ -10,18 +10,25 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from gradicon.errors import GradiconError, MissingFileError, UnwritableError
 from gradicon.models import Model, save
 from gradicon.training.files import write_whole
 
-RECIPE, LAST, METRICS, TENSORBOARD = "recipe.toml", "last.ckpt", "metrics.jsonl", "tensorboard"
-STAGE1, BEST, FINAL = "stage1.safetensors", "best.safetensors", "model.safetensors"
+RECIPE = "recipe.toml"
+LAST = "last.ckpt"
+METRICS = "metrics.jsonl"
+TENSORBOARD = "tensorboard"
+STAGE1 = "stage1.safetensors"
+BEST = "best.safetensors"
+FINAL = "model.safetensors"
 _FORMAT = b"gradicon-run-1"
 _ADVICE = "the last checkpoint is as it was; make room, then go on with --resume"
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where a run stands. Random numbers depend on the step alone, so there is no generator to keep.
+    """Where a run stands. Random numbers depend on the step alone, so there is no generator to
+    keep.
 
     Args:
         stage, step: the stage being trained, and how many steps are done, of both stages together.
@@ -46,7 +53,9 @@ class Checkpoint:
 
 
 def write_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
-    """Replace RUN/last.ckpt, all at once. Its first line holds the format and the hash of the rest."""
+    """Replace RUN/last.ckpt, all at once. Its first line holds the format and the hash of
+    the rest.
+    """
     content = io.BytesIO()
     torch.save({field.name: vars(checkpoint)[field.name] for field in fields(checkpoint)}, content)
     body = content.getbuffer()
@@ -58,12 +67,20 @@ def read_checkpoint(run: Path) -> Checkpoint:
     """RUN/last.ckpt, or one line that says why not. Only tensors and plain values are unpickled."""
     path = run / LAST
     if not path.is_file():
-        raise FileNotFoundError(f"{run}: no {LAST} in it, so there is nothing to resume: start with `gradicon train RECIPE`")
+        raise MissingFileError(
+            f"{run}: no {LAST} in it, so there is nothing to resume: start with `gradicon "
+            "train RECIPE`"
+        )
     header, _, body = path.read_bytes().partition(b"\n")
     if not header.startswith(_FORMAT + b" "):
-        raise ValueError(f"{path}: not a checkpoint of a run: start again, from {STAGE1} if there is one")
+        raise GradiconError(
+            f"{path}: not a checkpoint of a run: start again, from {STAGE1} if there is one"
+        )
     if header.split()[1].decode(errors="replace") != sha256(body).hexdigest():
-        raise ValueError(f"{path}: damaged: its contents do not match their hash; take a copy of it if you have one")
+        raise GradiconError(
+            f"{path}: damaged: its contents do not match their hash; take a copy of it if "
+            "you have one"
+        )
     return Checkpoint(**torch.load(io.BytesIO(body), map_location="cpu", weights_only=True))
 
 
@@ -72,7 +89,7 @@ def write_model(path: Path, model: Model, provenance: dict[str, str]) -> None:
     try:
         save(model, path, provenance=provenance)
     except (SafetensorError, OSError) as error:
-        raise OSError(f"{path}: could not be written ({error}): {_ADVICE}") from error
+        raise UnwritableError(f"{path}: could not be written ({error}): {_ADVICE}") from error
 
 
 def remove_leftovers(run: Path) -> None:

@@ -1,4 +1,6 @@
-"""One step's loss, as a module: both network calls are inside, so that one call is what processes share and graphs capture."""
+"""One step's loss, as a module: both network calls are inside, so that one call is what processes
+share and graphs capture.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,7 +11,14 @@ from torch import Tensor, nn
 
 from gradicon.core.jacobian import fold_percentage
 from gradicon.core.network import Displace, RegistrationNetwork
-from gradicon.core.objective import Penalty, bending_energy, diffusion, gradient_inconsistency, inconsistency, objective
+from gradicon.core.objective import (
+    Penalty,
+    bending_energy,
+    diffusion,
+    gradient_inconsistency,
+    inconsistency,
+    objective,
+)
 from gradicon.core.sampling import sample
 from gradicon.core.similarity import SIMILARITIES, Similarity, lncc, squared_lncc
 from gradicon.core.transform import Transform
@@ -30,15 +39,21 @@ class TrainingStep(nn.Module):
 
     def __init__(self, network: RegistrationNetwork, loss: LossConfig) -> None:
         super().__init__()
-        self.network, self.loss = network, loss
+        self.network = network
+        self.loss = loss
         self._similarity = similarity_of(loss)
         for module in network.modules():
             if isinstance(module, Displace):
-                module.refuse_non_finite = False  # prepared images are finite, and the trainer watches the loss
+                module.refuse_non_finite = (
+                    False  # prepared images are finite, and the trainer watches the loss
+                )
 
     def forward(self, inputs: Inputs, *, folds: bool = False) -> tuple[Tensor, Scalars]:
-        """The loss to differentiate, and its parts. Folds cost time, so they are counted on demand."""
-        penalty, shape = penalty_of(self.loss, inputs.a.shape[2:]), inputs.a.shape[2:]
+        """The loss to differentiate, and its parts. Folds cost time, so they are counted
+        on demand.
+        """
+        penalty = penalty_of(self.loss, inputs.a.shape[2:])
+        shape = inputs.a.shape[2:]
         found = objective(
             self.network,
             inputs.a,
@@ -48,15 +63,26 @@ class TrainingStep(nn.Module):
             weight=self.loss.penalty_weight,
             penalty=penalty,
         )
-        loss, scalars = found.loss, {"similarity": found.similarity.detach(), "penalty": found.penalty.detach()}
-        if inputs.labels_a is not None and inputs.labels_b is not None and inputs.compared is not None:
-            a, b = (one_hot(labels, inputs.compared) for labels in (inputs.labels_a, inputs.labels_b))
+        loss = found.loss
+        scalars = {"similarity": found.similarity.detach(), "penalty": found.penalty.detach()}
+        if (
+            inputs.labels_a is not None
+            and inputs.labels_b is not None
+            and inputs.compared is not None
+        ):
+            a, b = (
+                one_hot(labels, inputs.compared) for labels in (inputs.labels_a, inputs.labels_b)
+            )
             unlike = (label_loss(found.phi_ab, a, b) + label_loss(found.phi_ba, b, a)) / 2
-            loss, scalars["labels"] = loss + self.loss.label_weight * unlike, unlike.detach()
+            loss = loss + self.loss.label_weight * unlike
+            scalars["labels"] = unlike.detach()
         if inputs.landmarks_a is not None and inputs.landmarks_b is not None:
             far = landmark_loss(found.phi_ab, inputs.landmarks_b, inputs.landmarks_a, shape)
-            far = (far + landmark_loss(found.phi_ba, inputs.landmarks_a, inputs.landmarks_b, shape)) / 2
-            loss, scalars["landmarks"] = loss + self.loss.landmark_weight * far, far.detach()
+            far = (
+                far + landmark_loss(found.phi_ba, inputs.landmarks_a, inputs.landmarks_b, shape)
+            ) / 2
+            loss = loss + self.loss.landmark_weight * far
+            scalars["landmarks"] = far.detach()
         if folds:
             with torch.no_grad():
                 scalars["folds"] = fold_percentage(found.phi_ab, shape).mean().float()
@@ -87,16 +113,30 @@ def one_hot(labels: Tensor, compared: Int[Tensor, "b k"]) -> Float[Tensor, "b k 
     return (labels[:, None] == compared.reshape(*compared.shape, *[1] * (labels.ndim - 1))).float()
 
 
-def label_loss(phi: Transform, moving: Float[Tensor, "b k *s"], fixed: Float[Tensor, "b k *s"]) -> Tensor:
-    """1 - soft Dice of moving o phi and fixed: the mean over the pairs and the labels that either image has."""
+def label_loss(
+    phi: Transform, moving: Float[Tensor, "b k *s"], fixed: Float[Tensor, "b k *s"]
+) -> Tensor:
+    """1 - soft Dice of moving o phi and fixed: the mean over the pairs and the labels that either
+    image has.
+    """
     warped = sample(moving, phi.on_grid(fixed.shape[2:]))
-    both, sizes = (2 * warped * fixed).flatten(2).sum(-1), (warped + fixed).flatten(2).sum(-1)
+    both = (2 * warped * fixed).flatten(2).sum(-1)
+    sizes = (warped + fixed).flatten(2).sum(-1)
     present = (sizes > 0).float()
     unlike = (1 - both / sizes.clamp_min(1e-6)) * present
     return (unlike.sum(1) / present.sum(1).clamp_min(1)).mean()
 
 
-def landmark_loss(phi: Transform, fixed: Float[Tensor, "b d p"], moving: Float[Tensor, "b d p"], shape: Sequence[int]) -> Tensor:
-    """The mean squared distance of phi(fixed landmarks) from the moving ones, in voxels of the grid: phi maps fixed to moving."""
+def landmark_loss(
+    phi: Transform,
+    fixed: Float[Tensor, "b d p"],
+    moving: Float[Tensor, "b d p"],
+    shape: Sequence[int],
+) -> Tensor:
+    """The mean squared distance of phi(fixed landmarks) from the moving ones, in voxels of the
+    grid: phi maps fixed to moving.
+    """
     off = phi(fixed) - moving
-    return torch.stack([(off[:, axis] * (n - 1)) ** 2 for axis, n in enumerate(shape)]).sum(0).mean()
+    return (
+        torch.stack([(off[:, axis] * (n - 1)) ** 2 for axis, n in enumerate(shape)]).sum(0).mean()
+    )

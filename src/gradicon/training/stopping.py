@@ -1,4 +1,6 @@
-"""When to stop before the end: time is up, Ctrl-C, or the machine wants its place back. Always between two steps."""
+"""When to stop before the end: time is up, Ctrl-C, or the machine wants its place back. Always
+between two steps.
+"""
 
 import signal
 import time
@@ -33,7 +35,9 @@ class Stop:
 def stopping(max_minutes: float | None) -> Generator[Stop]:
     """Ctrl-C and SIGTERM, noted instead of obeyed, as long as the block lasts."""
     stop = Stop(max_minutes)
-    before = {number: signal.signal(number, stop.notice) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, stop.notice) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield stop
     finally:

@@ -1,4 +1,6 @@
-"""A folder of prepared images, written whole or not at all; and images that are in memory already, put into one."""
+"""A folder of prepared images, written whole or not at all; and images that are in memory already,
+put into one.
+"""
 
 import json
 import os
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradicon.errors import FileInTheWayError, GradiconError, UnwritableError
 from gradicon.training.config import DataConfig
 from gradicon.training.dataset import FILES, FORMAT, IMAGES, LABELS, METADATA
 from gradicon.training.files import sha256_of
@@ -29,13 +32,15 @@ def store_arrays(
     train_pairs: Pairs = (),
     validation_pairs: Pairs = (),
 ) -> dict[str, Any]:
-    """Images (N, *shape) in [0,1], and their labels 0..K, as `gradicon prepare` stores scans. A voxel is one mm long.
+    """Images (N, *shape) in [0,1], and their labels 0..K, as `gradicon prepare` stores scans. A
+    voxel is one mm long.
 
-    Any two of `train` make a pair to train on, or the (moving, fixed) `train_pairs` do. Returns what dataset.json says.
+    Any two of `train` make a pair to train on, or the (moving, fixed) `train_pairs` do. Returns
+    what dataset.json says.
     """
     if images.shape[1:] != config.shape or (labels is not None and labels.shape != images.shape):
         found = images.shape if labels is None else (images.shape, labels.shape)
-        raise ValueError(f"images and labels must be of the shape {config.shape}, got {found}")
+        raise GradiconError(f"images and labels must be of the shape {config.shape}, got {found}")
     check_replaceable(out, overwrite=False)
     geometry = np.eye(len(config.shape) + 1).tolist()
     described = [
@@ -65,23 +70,30 @@ def store_arrays(
 
 @contextmanager
 def folder_of_data(out: Path) -> Generator[Path]:
-    """A folder beside `out` to write into, which takes its place at the end, or leaves nothing behind."""
+    """A folder beside `out` to write into, which takes its place at the end, or leaves nothing
+    behind.
+    """
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         part.mkdir(parents=True)
         yield part
         _put_in_place(part, out)
     except OSError as error:
-        raise OSError(f"{out}: could not be prepared: {error}") from error
+        raise UnwritableError(f"{out}: could not be prepared: {error}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
 def complete(part: Path, config: DataConfig, metadata: dict[str, Any]) -> dict[str, Any]:
     """Write dataset.json, with the hashes of what is there. Returns what it says."""
-    data = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(config).items()}
+    data = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(config).items()
+    }
     files = {
-        name: {"bytes": (part / name).stat().st_size, "sha256": sha256_of(part / name)} for name in FILES if (part / name).exists()
+        name: {"bytes": (part / name).stat().st_size, "sha256": sha256_of(part / name)}
+        for name in FILES
+        if (part / name).exists()
     }
     whole = {"format": FORMAT, "data": data, **metadata, "files": files}
     (part / METADATA).write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
@@ -89,13 +101,17 @@ def complete(part: Path, config: DataConfig, metadata: dict[str, Any]) -> dict[s
 
 
 def check_replaceable(out: Path, *, overwrite: bool) -> None:
-    """Refuse a place that is taken; only a folder that was prepared before may be replaced, and only on demand."""
+    """Refuse a place that is taken; only a folder that was prepared before may be replaced, and
+    only on demand.
+    """
     if not out.exists():
         return
     if not (out / METADATA).is_file():
-        raise FileExistsError(f"{out} exists and is no folder of prepared data: choose another place")
+        raise FileInTheWayError(
+            f"{out} exists and is no folder of prepared data: choose another place"
+        )
     if not overwrite:
-        raise FileExistsError(f"{out} exists: choose another place, or say --overwrite")
+        raise FileInTheWayError(f"{out} exists: choose another place, or say --overwrite")
 
 
 def _put_in_place(part: Path, out: Path) -> None:

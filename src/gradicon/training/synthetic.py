@@ -1,7 +1,9 @@
-"""Images of no anatomy: random smooth label maps in random contrasts, warped by random diffeomorphisms.
+"""Images of no anatomy: random smooth label maps in random contrasts, warped by random
+diffeomorphisms.
 
-A network that has seen many of them is not tied to one organ or scanner (as in SynthMorph, Hoffmann et al. 2022). The two images of
-a pair are one picture, warped twice, each with its own shading, gamma and noise: as alike as two scans by one kind of scanner.
+A network that has seen many of them is not tied to one organ or scanner (as in SynthMorph, Hoffmann
+et al. 2022). The two images of a pair are one picture, warped twice, each with its own shading,
+gamma and noise: as alike as two scans by one kind of scanner.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +19,7 @@ from torch import Tensor
 
 from gradicon.core.sampling import box_mean, sample
 from gradicon.core.transform import DisplacementField
+from gradicon.errors import GradiconError
 from gradicon.training.config import DataConfig
 from gradicon.training.pairs import generator
 from gradicon.training.store import store_arrays
@@ -46,38 +49,69 @@ def store_synthetic(
     device: torch.device | str = "cpu",
     on_pair: OnPair | None = None,
 ) -> dict[str, Any]:
-    """Make `count` pairs to train on and `validation` more to judge by, and store them as `gradicon prepare` stores scans."""
+    """Make `count` pairs to train on and `validation` more to judge by, and store them as `gradicon
+    prepare` stores scans.
+    """
     if config.pairs != "intra":
-        raise ValueError(f'synthetic images come in pairs: say pairs = "intra" under [data], not {config.pairs!r}')
+        raise GradiconError(
+            'synthetic images come in pairs: say pairs = "intra" under [data], '
+            f"not {config.pairs!r}"
+        )
     total = count + validation
     images = np.empty((2 * total, *config.shape), np.float16)
     labels = np.empty((2 * total, *config.shape), np.uint8)
     for k in range(total):
         pair = synthetic_pair(config.shape, seed=seed, number=k, device=device)
         for i in range(2):
-            images[2 * k + i], labels[2 * k + i] = pair.images[i].cpu().numpy(), pair.labels[i].cpu().numpy()
+            images[2 * k + i], labels[2 * k + i] = (
+                pair.images[i].cpu().numpy(),
+                pair.labels[i].cpu().numpy(),
+            )
         if on_pair is not None:
             on_pair(k + 1, total)
     pairs = [(2 * k, 2 * k + 1) for k in range(total)]
-    return store_arrays(out, images, config, labels=labels, train_pairs=pairs[:count], validation_pairs=pairs[count:])
+    return store_arrays(
+        out,
+        images,
+        config,
+        labels=labels,
+        train_pairs=pairs[:count],
+        validation_pairs=pairs[count:],
+    )
 
 
 def synthetic_pair(
-    shape: Sequence[int], *, seed: int, number: int, device: torch.device | str = "cpu", strength: float = 1.0
+    shape: Sequence[int],
+    *,
+    seed: int,
+    number: int,
+    device: torch.device | str = "cpu",
+    strength: float = 1.0,
 ) -> Pair:
-    """Pair `number`: a function of it and of the seed. `strength` scales the warps; with 0 both images lie on each other."""
+    """Pair `number`: a function of it and of the seed. `strength` scales the warps; with 0 both
+    images lie on each other.
+    """
     source = generator(seed, number, "synthetic", device=device)
     regions = _regions(shape, source)
     picture = _picture(regions, source)
-    found = [_seen(picture, regions, random_diffeomorphism(shape, source, strength=strength), source) for _ in range(2)]
+    found = [
+        _seen(picture, regions, random_diffeomorphism(shape, source, strength=strength), source)
+        for _ in range(2)
+    ]
     (image_a, labels_a), (image_b, labels_b) = found
     return Pair((image_a, image_b), (labels_a, labels_b))
 
 
-def random_diffeomorphism(shape: Sequence[int], source: torch.Generator, *, strength: float = 1.0) -> DisplacementField:
+def random_diffeomorphism(
+    shape: Sequence[int], source: torch.Generator, *, strength: float = 1.0
+) -> DisplacementField:
     """The flow of a random stationary velocity, of a few scales at once: scaling and squaring."""
     velocity = torch.zeros(1, len(shape), *shape, device=source.device)
-    for part, most in ((0.5, 0.06), (0.25, 0.025), (0.12, 0.006)):  # of the field of view: how smooth, and how strong at most
+    for part, most in (
+        (0.5, 0.06),
+        (0.25, 0.025),
+        (0.12, 0.006),
+    ):  # of the field of view: how smooth, and how strong at most
         amplitude = most * strength * _uniform(source)
         velocity = velocity + amplitude * _smooth_noise(shape, len(shape), part, source)
     phi = DisplacementField(velocity / 2**_SQUARINGS)
@@ -87,14 +121,18 @@ def random_diffeomorphism(shape: Sequence[int], source: torch.Generator, *, stre
 
 
 def _regions(shape: Sequence[int], source: torch.Generator) -> Tensor:
-    """A label map (*S): the largest of some smooth random fields, and often nothing around a body in the middle."""
+    """A label map (*S): the largest of some smooth random fields, and often nothing around a body
+    in the middle.
+    """
     count = 4 + int(12 * _uniform(source))
     fields = _smooth_noise(shape, count, 0.05 + 0.25 * _uniform(source), source)[0]
     regions = fields.argmax(0) + 1
     if _uniform(source) < 0.5:
         axes = [torch.linspace(-1, 1, n, device=source.device) for n in shape]
         away = torch.stack(torch.meshgrid(*axes, indexing="ij")).norm(dim=0)
-        body = away + 0.3 * _smooth_noise(shape, 1, 0.25, source)[0, 0] < 0.6 + 0.4 * _uniform(source)
+        body = away + 0.3 * _smooth_noise(shape, 1, 0.25, source)[0, 0] < 0.6 + 0.4 * _uniform(
+            source
+        )
         regions = regions * body
     return regions
 
@@ -110,7 +148,9 @@ def _picture(regions: Tensor, source: torch.Generator) -> Tensor:
     return picture
 
 
-def _seen(picture: Tensor, regions: Tensor, phi: DisplacementField, source: torch.Generator) -> tuple[Tensor, Tensor]:
+def _seen(
+    picture: Tensor, regions: Tensor, phi: DisplacementField, source: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """A warped picture with its own shading, gamma and noise, and its label map."""
     shape = regions.shape
     x = phi.on_grid(shape)
@@ -124,8 +164,12 @@ def _seen(picture: Tensor, regions: Tensor, phi: DisplacementField, source: torc
     return ((image - low) / (high - low).clamp_min(1e-6)).clamp(0, 1), labels
 
 
-def _smooth_noise(shape: Sequence[int], channels: int, part: float, source: torch.Generator) -> Tensor:
-    """Noise (1, channels, *S) of standard deviation about 1 that varies over `part` of the field of view."""
+def _smooth_noise(
+    shape: Sequence[int], channels: int, part: float, source: torch.Generator
+) -> Tensor:
+    """Noise (1, channels, *S) of standard deviation about 1 that varies over `part` of the field of
+    view.
+    """
     coarse = [max(round(1 / part) + 3, 4)] * len(shape)
     noise = torch.randn(1, channels, *coarse, generator=source, device=source.device)
     fine = F.interpolate(noise, tuple(shape), mode=_LINEAR[len(shape)], align_corners=True)

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import gradicon
+from gradicon.errors import FileInTheWayError, GradiconError
 from gradicon.models import Model, load, read_header
 from gradicon.training.batches import check_loss_has_data
 from gradicon.training.config import Recipe
@@ -44,7 +45,9 @@ def train(
     command: str = "",
     on_log: OnLog | None = None,
 ) -> Outcome:
-    """Both stages, fresh or from the trained model `start`, in a new folder. `max_minutes` stops it cleanly; `resume` goes on."""
+    """Both stages, fresh or from the trained model `start`, in a new folder. `max_minutes` stops it
+    cleanly; `resume` goes on.
+    """
     machine = machine or Machine()
     begin, origin = (None, "") if start is None else (load(start), read_header(start).sha256)
     first_model(recipe, begin)  # refuses a model that the recipe cannot go on with
@@ -63,19 +66,28 @@ def resume(
     command: str = "",
     on_log: OnLog | None = None,
 ) -> Outcome:
-    """Go on from RUN/last.ckpt, as if the run had never stopped. `data` is for prepared images that were moved."""
+    """Go on from RUN/last.ckpt, as if the run had never stopped. `data` is for prepared images that
+    were moved.
+    """
     machine = machine or Machine()
-    checkpoint, recipe = read_checkpoint(run), read_recipe(run / RECIPE)
+    checkpoint = read_checkpoint(run)
+    recipe = read_recipe(run / RECIPE)
     if _hash(recipe) != checkpoint.recipe:
-        raise ValueError(f"{run / RECIPE} has changed since the run began: put it back, or start a new run with it")
+        raise GradiconError(
+            f"{run / RECIPE} has changed since the run began: put it back, or start a new "
+            "run with it"
+        )
     data = data or Path(checkpoint.data)
     if is_first_process():
         if _check(recipe, data, machine).sha256 != checkpoint.dataset:
-            raise ValueError(
-                f"{data}: not the prepared data that {run} was started with: start a new run, or find them with --data"
+            raise GradiconError(
+                f"{data}: not the prepared data that {run} was started with: start a new "
+                "run, or find them with --data"
             )
         remove_leftovers(run)
-    return _run(recipe, data, run, (checkpoint, checkpoint.start), machine, max_minutes, command, on_log)
+    return _run(
+        recipe, data, run, (checkpoint, checkpoint.start), machine, max_minutes, command, on_log
+    )
 
 
 def _run(
@@ -91,7 +103,9 @@ def _run(
     with only_here(run) if is_first_process() else nullcontext(), stopping(max_minutes) as stop:
         fabric = launched(machine)
         dataset = Dataset.open(data, verify=False)  # the first process has compared every byte
-        loop = Loop(fabric, recipe, dataset, run, begin[0], _provenance(recipe, dataset, command, begin[1]))
+        loop = Loop(
+            fabric, recipe, dataset, run, begin[0], _provenance(recipe, dataset, command, begin[1])
+        )
         log = RunLog(run, after=loop.step, on_log=on_log) if fabric.is_global_zero else None
         try:
             reason = loop.run(log, stop)
@@ -112,11 +126,17 @@ def _check(recipe: Recipe, data: Path, machine: Machine) -> Dataset:
 
 def _make_folder(run: Path, recipe: Recipe) -> None:
     if (run / LAST).exists():
-        raise FileExistsError(f"{run} holds a run: go on with it by --resume {run}, or choose another folder")
+        raise FileInTheWayError(
+            f"{run} holds a run: go on with it by --resume {run}, or choose another folder"
+        )
     if run.exists() and not (run.is_dir() and ((run / RECIPE).exists() or not any(run.iterdir()))):
-        raise FileExistsError(f"{run} exists and is no folder of a run: choose another place")
+        raise FileInTheWayError(f"{run} exists and is no folder of a run: choose another place")
     run.mkdir(parents=True, exist_ok=True)
-    write_whole(run / RECIPE, lambda file: file.write(recipe.text.encode()), advice="make room, and start again")
+    write_whole(
+        run / RECIPE,
+        lambda file: file.write(recipe.text.encode()),
+        advice="make room, and start again",
+    )
 
 
 def _provenance(recipe: Recipe, dataset: Dataset, command: str, origin: str) -> dict[str, str]:

@@ -20,7 +20,8 @@ def add_upsampled(y: Tensor, a: Tensor, *, blocked: bool) -> tuple[Tensor, Tenso
     """y plus the upsampled residual, on the fine grid, and its sums (P, 2, C) for BatchNorm."""
     channels = y.shape[1] // 8 if blocked else y.shape[1]
     z = _features((a.shape[0], channels, *(2 * n for n in a.shape[2:])), like=a)
-    count, block = a.numel() // a.shape[1], max(1024 // channels, 4)
+    count = a.numel() // a.shape[1]
+    block = max(1024 // channels, 4)
     programs = _programs(count, block)
     sums = z.new_empty((programs[0], 2, channels), dtype=torch.float32)
     run(kernels.add_upsampled, programs,
@@ -31,7 +32,8 @@ def add_upsampled(y: Tensor, a: Tensor, *, blocked: bool) -> tuple[Tensor, Tenso
 
 def add_halved(y: Tensor, x: Tensor) -> None:
     """y += x at half its size, its channels cropped, or with zeros in front, to fit y's."""
-    count, block = y.numel() // y.shape[1], _voxels(y.shape[1])
+    count = y.numel() // y.shape[1]
+    block = _voxels(y.shape[1])
     run(kernels.add_halved, _programs(count, block),
         y, x, count, *x.shape[2:], max(y.shape[1] - x.shape[1], 0), CX=x.shape[1], C=y.shape[1], C2=_power(y.shape[1]), B=block
     )  # fmt: skip
@@ -39,7 +41,9 @@ def add_halved(y: Tensor, x: Tensor) -> None:
 
 def halved_backward(da: Tensor, x: Tensor, dout: Tensor) -> None:
     """In place: the gradient of leaky(x) becomes that of x, with the part through `add_halved`."""
-    count, block, c = x.numel() // x.shape[1], _voxels(x.shape[1]), dout.shape[1]
+    count = x.numel() // x.shape[1]
+    block = _voxels(x.shape[1])
+    c = dout.shape[1]
     run(kernels.halved_backward, _programs(count, block),
         da, x, dout, count, *x.shape[2:], max(c - x.shape[1], 0), CX=x.shape[1], CX2=_power(x.shape[1]), C=c, B=block
     )  # fmt: skip
@@ -47,9 +51,12 @@ def halved_backward(da: Tensor, x: Tensor, dout: Tensor) -> None:
 
 def join(z: Tensor, skip: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """leaky([z * scale + shift, skip]), on the voxels of the skip."""
-    (n, c), cs, fine = z.shape[:2], skip.shape[1], skip.shape[2:]
+    (n, c) = z.shape[:2]
+    cs = skip.shape[1]
+    fine = skip.shape[2:]
     out = _features((n, c + cs, *fine), like=z)
-    count, block = n * prod(fine), _voxels(c + cs)
+    count = n * prod(fine)
+    block = _voxels(c + cs)
     coarse = [size // 2 for size in z.shape[2:]]
     run(kernels.join, _programs(count, block),
         z, skip, out, scale, shift, count, *coarse, *fine, C=c, CS=cs, CS2=_power(cs), B=block
@@ -57,12 +64,17 @@ def join(z: Tensor, skip: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     return out
 
 
-def join_backward(dout: Tensor, out: Tensor, z: Tensor, statistics: Statistics) -> tuple[Tensor, Tensor, Tensor]:
+def join_backward(
+    dout: Tensor, out: Tensor, z: Tensor, statistics: Statistics
+) -> tuple[Tensor, Tensor, Tensor]:
     """The gradient of the normalised features, of the skip, and the sums for BatchNorm's."""
-    (n, c), fine = z.shape[:2], out.shape[2:]
+    (n, c) = z.shape[:2]
+    fine = out.shape[2:]
     cs = out.shape[1] - c
-    dn, dskip = torch.empty_like(z), _features((n, cs, *fine), like=z)
-    count, block = z.numel() // c, _voxels(c + cs)
+    dn = torch.empty_like(z)
+    dskip = _features((n, cs, *fine), like=z)
+    count = z.numel() // c
+    block = _voxels(c + cs)
     programs = _programs(count, block)
     sums = z.new_empty((programs[0], 2, c), dtype=torch.float32)
     coarse = [size // 2 for size in z.shape[2:]]
@@ -81,12 +93,15 @@ def normalise_backward(dn: Tensor, z: Tensor, statistics: Statistics, gradients:
 
 
 def up_backward(dz: Tensor, a: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of the transposed convolution's input, with that of the upsampled residual, and of its weight."""
+    """The gradients of the transposed convolution's input, with that of the upsampled residual, and
+    of its weight.
+    """
     da, dweight, _ = torch.ops.aten.convolution_backward(
         dz, a, weight, None, [2] * 3, [1] * 3, [1] * 3, True, [0] * 3, 1, [True, True, False]  # noqa: FBT003
     )  # fmt: skip
     da = da.contiguous(memory_format=CHANNELS_LAST)
-    count, channels = a.numel() // a.shape[1], dz.shape[1]
+    count = a.numel() // a.shape[1]
+    channels = dz.shape[1]
     block = max(_voxels(channels) // 4, 8)
     run(kernels.upsample_backward, _programs(count, block),
         dz, a, da, count, *a.shape[2:], C=channels, CA=a.shape[1], B=block
@@ -94,10 +109,21 @@ def up_backward(dz: Tensor, a: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return da, dweight
 
 
-def last_forward(z: Tensor, scale: Tensor, shift: Tensor, images: Tensor, matrices: tuple[Tensor, Tensor], bias: Tensor) -> Tensor:
-    """(conv([z * scale + shift, images]) + bias) / 10, float32, (B, 3, *S) with four lanes a voxel in memory."""
+def last_forward(
+    z: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    images: Tensor,
+    matrices: tuple[Tensor, Tensor],
+    bias: Tensor,
+) -> Tensor:
+    """(conv([z * scale + shift, images]) + bias) / 10, float32, (B, 3, *S) with four lanes a voxel
+    in memory.
+    """
     u = images.new_empty((images.shape[0], *images.shape[2:], 4), dtype=torch.float32)
-    coarse, count, block = _blocks(z), z.numel() // z.shape[1] // 8, 64
+    coarse = _blocks(z)
+    count = z.numel() // z.shape[1] // 8
+    block = 64
     room = F.pad(bias, (0, 1)).repeat(8)
     run(last_kernels.last_forward, _programs(count, block),
         z, scale, shift, images, *matrices, room, u, count, *coarse, *images.shape[2:], C=z.shape[1], CI=images.shape[1], B=block
@@ -106,12 +132,23 @@ def last_forward(z: Tensor, scale: Tensor, shift: Tensor, images: Tensor, matric
 
 
 def last_backward(
-    du: Tensor, z: Tensor, statistics: Statistics, images: Tensor, matrices: tuple[Tensor, Tensor], *, of_images: bool
+    du: Tensor,
+    z: Tensor,
+    statistics: Statistics,
+    images: Tensor,
+    matrices: tuple[Tensor, Tensor],
+    *,
+    of_images: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of the normalised features and of the images, and the sums for BatchNorm's."""
-    coarse, count, block, channels = _blocks(z), z.numel() // z.shape[1] // 8, 64, z.shape[1]
-    programs, (du, *strides) = _programs(count, block), _with_strides(du)
-    dn, dimages = torch.empty_like(z), torch.empty_like(images)
+    coarse = _blocks(z)
+    count = z.numel() // z.shape[1] // 8
+    block = 64
+    channels = z.shape[1]
+    programs = _programs(count, block)
+    (du, *strides) = _with_strides(du)
+    dn = torch.empty_like(z)
+    dimages = torch.empty_like(images)
     sums = z.new_empty((programs[0], 2, channels), dtype=torch.float32)
     run(last_kernels.last_backward, programs,
         du, z, statistics.mean, statistics.rstd, *matrices, dn, dimages, sums, count, *coarse, *images.shape[2:], *strides,
@@ -120,22 +157,63 @@ def last_backward(
     return dn, dimages, sums
 
 
-def last_weight_backward(du: Tensor, z: Tensor, scale: Tensor, shift: Tensor, images: Tensor, weight: Tensor) -> Tensor:
+def last_weight_backward(
+    du: Tensor, z: Tensor, scale: Tensor, shift: Tensor, images: Tensor, weight: Tensor
+) -> Tensor:
     """The gradient of the last convolution's weight."""
-    coarse, count, channels, inputs = _blocks(z), z.numel() // z.shape[1] // 8, z.shape[1], images.shape[1]
+    coarse = _blocks(z)
+    count = z.numel() // z.shape[1] // 8
+    channels = z.shape[1]
+    inputs = images.shape[1]
     sizes = *coarse, *images.shape[2:]
-    blocks, (du, *strides) = z.new_empty((count, ROOM)), _with_strides(du)
-    run(last_kernels.gather_blocks, _programs(count, 128), du, blocks, count, *sizes, *strides, B=128)
+    blocks = z.new_empty((count, ROOM))
+    (du, *strides) = _with_strides(du)
+    run(
+        last_kernels.gather_blocks,
+        _programs(count, 128),
+        du,
+        blocks,
+        count,
+        *sizes,
+        *strides,
+        B=128,
+    )
     runs = _programs(count, _RUN)[0]
     features = z.new_empty((runs, 64 * channels, ROOM), dtype=torch.float32)
-    run(last_kernels.last_weight_backward, (runs, 4), blocks, z, scale, shift, features, count, _RUN, *sizes, C=channels, B=64)
+    run(
+        last_kernels.last_weight_backward,
+        (runs, 4),
+        blocks,
+        z,
+        scale,
+        shift,
+        features,
+        count,
+        _RUN,
+        *sizes,
+        C=channels,
+        B=64,
+    )
     pixels = z.new_empty((runs, 64 * inputs, ROOM), dtype=torch.float32)
-    run(last_kernels.last_weight_images_backward, (runs, inputs), blocks, images, pixels, count, _RUN, *sizes, CI=inputs, B=128)
+    run(
+        last_kernels.last_weight_images_backward,
+        (runs, inputs),
+        blocks,
+        images,
+        pixels,
+        count,
+        _RUN,
+        *sizes,
+        CI=inputs,
+        B=128,
+    )
     return unblocked_last(features.sum(0), pixels.sum(0), weight)
 
 
 def _with_strides(du: Tensor) -> tuple[Tensor, int, int, int]:
-    """With its strides of batch, component and voxel; made contiguous where voxels are not evenly spaced."""
+    """With its strides of batch, component and voxel; made contiguous where voxels are not evenly
+    spaced.
+    """
     _, _, _, h, w = du.shape
     if du.stride()[2:4] != (du.stride(4) * h * w, du.stride(4) * w):
         du = du.contiguous()

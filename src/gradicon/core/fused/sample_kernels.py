@@ -1,7 +1,8 @@
-"""Triton kernels that read an image, or a displacement field, at points of the unit cube in 3-D: linear, constant beyond the cube.
+"""Triton kernels that read an image, or a displacement field, at points of the unit cube in 3-D:
+linear, constant beyond the cube.
 
-The image has its channels last, CP of them, of which the first C count: a vector of displacements is one load. Points and answers have
-their components first, `points` of each.
+The image has its channels last, CP of them, of which the first C count: a vector of displacements
+is one load. Points and answers have their components first, `points` of each.
 """
 
 import triton
@@ -10,7 +11,9 @@ import triton.language as tl
 
 @triton.jit
 def _axis(x, size):
-    """The voxels before and after a coordinate, how far it is from the first, and whether it is inside, where it has a gradient."""
+    """The voxels before and after a coordinate, how far it is from the first, and whether it is
+    inside, where it has a gradient.
+    """
     position = x * (size - 1)
     inside = (position > 0) & (position < size - 1)
     position = tl.minimum(tl.maximum(position, 0.0), (size - 1).to(tl.float32))
@@ -20,10 +23,24 @@ def _axis(x, size):
 
 @triton.jit
 def sample_forward(
-    image, x, out, points, image_step, x_step, D, H, W, C: tl.constexpr, CP: tl.constexpr, DISPLACED: tl.constexpr, B: tl.constexpr
+    image,
+    x,
+    out,
+    points,
+    image_step,
+    x_step,
+    D,
+    H,
+    W,
+    C: tl.constexpr,
+    CP: tl.constexpr,
+    DISPLACED: tl.constexpr,
+    B: tl.constexpr,
 ):
     """out = I(x), or x + I(x)."""
-    p, c, n = tl.program_id(0) * B + tl.arange(0, B), tl.arange(0, CP), tl.program_id(1)
+    p = tl.program_id(0) * B + tl.arange(0, B)
+    c = tl.arange(0, CP)
+    n = tl.program_id(1)
     there = p < points
     at = x + n * x_step + p
     z0, z1, fz, _ = _axis(tl.load(at, mask=there, other=0), D)
@@ -38,7 +55,9 @@ def sample_forward(
         y_at, wy = (y1, fy) if corner % 4 >= 2 else (y0, 1 - fy)
         x_at, wx = (x1, fx) if corner % 2 == 1 else (x0, 1 - fx)
         voxel = (z_at * H + y_at) * W + x_at
-        value = tl.load(image + n * image_step + voxel[:, None] * CP + c[None], mask=there[:, None], other=0)
+        value = tl.load(
+            image + n * image_step + voxel[:, None] * CP + c[None], mask=there[:, None], other=0
+        )
         total += (wz * wy * wx)[:, None] * value
     tl.store(out + (n * C + c[None]) * points + p[:, None], total, mask=known)
 
@@ -49,14 +68,20 @@ def sample_backward(
     C: tl.constexpr, CP: tl.constexpr, DISPLACED: tl.constexpr, OF_IMAGE: tl.constexpr, OF_X: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
     """The gradients of the image, added to `dimage`, and of the points."""
-    p, c, n = tl.program_id(0) * B + tl.arange(0, B), tl.arange(0, CP), tl.program_id(1)
+    p = tl.program_id(0) * B + tl.arange(0, B)
+    c = tl.arange(0, CP)
+    n = tl.program_id(1)
     there = p < points
     at = x + n * x_step + p
     z0, z1, fz, inside_z = _axis(tl.load(at, mask=there, other=0), D)
     y0, y1, fy, inside_y = _axis(tl.load(at + points, mask=there, other=0), H)
     x0, x1, fx, inside_x = _axis(tl.load(at + 2 * points, mask=there, other=0), W)
-    gradient = tl.load(dout + (n * C + c[None]) * points + p[:, None], mask=there[:, None] & (c < C)[None], other=0)
-    dz, dy, dw = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
+    gradient = tl.load(
+        dout + (n * C + c[None]) * points + p[:, None], mask=there[:, None] & (c < C)[None], other=0
+    )
+    dz = tl.zeros((B,), tl.float32)
+    dy = tl.zeros((B,), tl.float32)
+    dw = tl.zeros((B,), tl.float32)
     for corner in tl.static_range(8):
         z_at, wz, sz = (z1, fz, 1) if corner >= 4 else (z0, 1 - fz, -1)
         y_at, wy, sy = (y1, fy, 1) if corner % 4 >= 2 else (y0, 1 - fy, -1)
@@ -69,7 +94,12 @@ def sample_backward(
             dy += sy * wz * wx * value
             dw += sx * wz * wy * value
         if OF_IMAGE:
-            tl.atomic_add(dimage + place, (wz * wy * wx)[:, None] * gradient, mask=there[:, None], sem="relaxed")
+            tl.atomic_add(
+                dimage + place,
+                (wz * wy * wx)[:, None] * gradient,
+                mask=there[:, None],
+                sem="relaxed",
+            )
     if OF_X:
         to = dx + n * 3 * points + p
         dz = tl.where(inside_z, dz * (D - 1), 0.0)

@@ -1,4 +1,6 @@
-"""Reading images and displacement fields at points, in 3-D on a GPU: one kernel each way instead of a dozen."""
+"""Reading images and displacement fields at points, in 3-D on a GPU: one kernel each way instead of
+a dozen.
+"""
 
 # pyright: reportIncompatibleMethodOverride=false
 # (torch types neither what a ModuleList holds nor how autograd calls a Function)
@@ -16,14 +18,18 @@ _POINTS = 128
 
 
 def fused_sample(image: Tensor, x: Tensor, *, displaced: bool = False) -> Tensor:
-    """I(x), or x + I(x) for a displacement field: `gradicon.core.sampling.sample`, linear and with border padding, in float32."""
+    """I(x), or x + I(x) for a displacement field: `gradicon.core.sampling.sample`, linear and with
+    border padding, in float32.
+    """
     return _Sample.apply(image, x.contiguous(), displaced)
 
 
 class _Sample(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, image: Tensor, x: Tensor, displaced: bool) -> Tensor:  # noqa: FBT001
-        batch, channels, points = max(image.shape[0], x.shape[0]), image.shape[1], prod(x.shape[2:])
+        batch = max(image.shape[0], x.shape[0])
+        channels = image.shape[1]
+        points = prod(x.shape[2:])
         last = _channels_last(image)
         out = image.new_empty((batch, channels, *x.shape[2:]))
         grid = (-(-points // _POINTS), batch)
@@ -32,13 +38,16 @@ class _Sample(torch.autograd.Function):
             C=channels, CP=last.shape[-1], DISPLACED=displaced, B=_POINTS,
         )  # fmt: skip
         ctx.save_for_backward(last, x)
-        ctx.channels, ctx.displaced = channels, displaced
+        ctx.channels = channels
+        ctx.displaced = displaced
         return out
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         last, x = ctx.saved_tensors
-        batch, points, (of_image, of_x, _) = dout.shape[0], prod(x.shape[2:]), ctx.needs_input_grad
+        batch = dout.shape[0]
+        points = prod(x.shape[2:])
+        (of_image, of_x, _) = ctx.needs_input_grad
         dimage = torch.zeros_like(last) if of_image else last
         dx = x.new_empty((batch, *x.shape[1:])) if of_x else x
         grid = (-(-points // _POINTS), batch)
@@ -47,7 +56,11 @@ class _Sample(torch.autograd.Function):
             C=ctx.channels, CP=last.shape[-1], DISPLACED=ctx.displaced, OF_IMAGE=of_image, OF_X=of_x, B=_POINTS,
         )  # fmt: skip
         shared = dx.sum(0, keepdim=True) if of_x and x.shape[0] < batch else dx
-        return dimage[..., : ctx.channels].movedim(-1, 1) if of_image else None, shared if of_x else None, None
+        return (
+            dimage[..., : ctx.channels].movedim(-1, 1) if of_image else None,
+            shared if of_x else None,
+            None,
+        )
 
 
 def _step(tensor: Tensor, batch: int) -> int:

@@ -1,4 +1,6 @@
-"""BatchNorm's statistics, over all processes where there are several: two small kernels instead of two dozen."""
+"""BatchNorm's statistics, over all processes where there are several: two small kernels instead of
+two dozen.
+"""
 
 from dataclasses import dataclass
 from math import prod
@@ -13,7 +15,9 @@ from gradicon.core.fused.kernels import run
 
 @dataclass(frozen=True)
 class Statistics:
-    """What BatchNorm normalises with: z * scale + shift. `count` is the number of values it was computed from, 0 in evaluation."""
+    """What BatchNorm normalises with: z * scale + shift. `count` is the number of values it was
+    computed from, 0 in evaluation.
+    """
 
     mean: Tensor
     rstd: Tensor
@@ -24,7 +28,9 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Gradients:
-    """Of gamma, of beta, of a bias before BatchNorm; and what the gradient before BatchNorm is made with: gain * (dn - m1 - z' * m2)."""
+    """Of gamma, of beta, of a bias before BatchNorm; and what the gradient before BatchNorm is made
+    with: gain * (dn - m1 - z' * m2).
+    """
 
     gamma: Tensor
     beta: Tensor
@@ -35,7 +41,8 @@ class Gradients:
 
 
 def batch_statistics(norm: nn.Module, sums: Tensor, shape: torch.Size) -> Statistics:
-    """From the sums (P, 2, C) of values and of their squares; in evaluation, what `norm` remembers instead.
+    """From the sums (P, 2, C) of values and of their squares; in evaluation, what `norm` remembers
+    instead.
 
     While training, the running statistics are kept as BatchNorm keeps them.
     """
@@ -50,8 +57,12 @@ def batch_statistics(norm: nn.Module, sums: Tensor, shape: torch.Size) -> Statis
     return Statistics(found[0], found[1], found[2], found[3], count)
 
 
-def batch_gradients(gamma: Tensor, statistics: Statistics, sums: Tensor, shape: torch.Size) -> Gradients:
-    """From the sums (P, 2, C) of dn, the gradient after BatchNorm, and of dn times the standardised value."""
+def batch_gradients(
+    gamma: Tensor, statistics: Statistics, sums: Tensor, shape: torch.Size
+) -> Gradients:
+    """From the sums (P, 2, C) of dn, the gradient after BatchNorm, and of dn times the standardised
+    value.
+    """
     own = sums.sum(0, dtype=torch.float64)
     total = own.clone()
     count = shape[0] * prod(shape[2:]) * (_sum_over_processes(total) if statistics.count else 1)
@@ -64,7 +75,11 @@ def batch_gradients(gamma: Tensor, statistics: Statistics, sums: Tensor, shape: 
 
 def _sum_over_processes(total: Tensor) -> int:
     """In place. Returns how many processes there are."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+    if (
+        torch.distributed.is_available()
+        and torch.distributed.is_initialized()
+        and torch.distributed.get_world_size() > 1
+    ):
         torch.distributed.all_reduce(total)
         return torch.distributed.get_world_size()
     return 1

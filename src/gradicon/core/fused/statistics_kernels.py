@@ -1,4 +1,6 @@
-"""Triton kernels that finish BatchNorm's statistics and gradients from sums: one program, one value per channel."""
+"""Triton kernels that finish BatchNorm's statistics and gradients from sums: one program, one value
+per channel.
+"""
 
 import triton
 import triton.language as tl
@@ -6,18 +8,33 @@ import triton.language as tl
 
 @triton.jit
 def finish_statistics(
-    total, gamma, beta, running_mean, running_var, batches, found, count, eps, momentum, C: tl.constexpr, TRAINING: tl.constexpr
+    total,
+    gamma,
+    beta,
+    running_mean,
+    running_var,
+    batches,
+    found,
+    count,
+    eps,
+    momentum,
+    C: tl.constexpr,
+    TRAINING: tl.constexpr,
 ):
-    """Mean, 1 / standard deviation, scale and shift, from two sums or from what BatchNorm remembers; and what it will remember."""
+    """Mean, 1 / standard deviation, scale and shift, from two sums or from what BatchNorm
+    remembers; and what it will remember.
+    """
     c = tl.arange(0, C)
-    mean, variance = tl.load(running_mean + c), tl.load(running_var + c)
+    mean = tl.load(running_mean + c)
+    variance = tl.load(running_var + c)
     if TRAINING:
         exact = tl.load(total + c) / count
         fresh = tl.maximum(tl.load(total + C + c) / count - exact * exact, 0.0).to(tl.float32)
         tl.store(running_mean + c, mean + momentum * (exact.to(tl.float32) - mean))
         tl.store(running_var + c, variance + momentum * (fresh * (count / (count - 1)) - variance))
         tl.store(batches, tl.load(batches) + 1)
-        mean, variance = exact.to(tl.float32), fresh
+        mean = exact.to(tl.float32)
+        variance = fresh
     rstd = 1 / tl.sqrt(variance + eps)
     scale = tl.load(gamma + c) * rstd
     tl.store(found + c, mean)
@@ -27,10 +44,13 @@ def finish_statistics(
 
 
 @triton.jit
-def finish_gradients(own, total, gamma, rstd, found, count, C: tl.constexpr, TRAINING: tl.constexpr):
+def finish_gradients(
+    own, total, gamma, rstd, found, count, C: tl.constexpr, TRAINING: tl.constexpr
+):
     """Of gamma, beta and a bias before BatchNorm, then gain, m1 and m2 of `normalise_backward`."""
     c = tl.arange(0, C)
-    beta, gain = tl.load(own + c).to(tl.float32), tl.load(gamma + c) * tl.load(rstd + c)
+    beta = tl.load(own + c).to(tl.float32)
+    gain = tl.load(gamma + c) * tl.load(rstd + c)
     tl.store(found + c, tl.load(own + C + c).to(tl.float32))
     tl.store(found + C + c, beta)
     tl.store(found + 3 * C + c, gain)

@@ -1,4 +1,6 @@
-"""What a registration leaves in a folder: the warped image, both transforms, and a report for people and one for programs."""
+"""What a registration leaves in a folder: the warped image, both transforms, and a report for
+people and one for programs.
+"""
 
 import json
 import os
@@ -17,35 +19,50 @@ import torch.nn.functional as F
 
 from gradicon.core.jacobian import fold_percentage, jacobian_determinant, sd_log_jacobian
 from gradicon.core.network import warp
+from gradicon.errors import FileInTheWayError, UnwritableError
 from gradicon.physical.images import pixel_type, write_image
 from gradicon.physical.landmarks import Landmarks, write_landmarks
 from gradicon.physical.transforms import resample, transform_points, write_transform
 from gradicon.registration.register import Registration
-from gradicon.registration.report import ReportContent, render_report
-from gradicon.registration.scores import Carried, Scores
+from gradicon.registration.result.report import ReportContent, render_report
+from gradicon.registration.result.scores import Carried, Scores
 
 REPORT = "report.json"
 """Written last: where it stands, the rest is whole."""
 
-FILES = ("warped.nii.gz", "transform.h5", "inverse.h5", "warped_labels.nii.gz", "warped_landmarks.csv", "report.html", REPORT)
+FILES = (
+    "warped.nii.gz",
+    "transform.h5",
+    "inverse.h5",
+    "warped_labels.nii.gz",
+    "warped_landmarks.csv",
+    "report.html",
+    REPORT,
+)
 
 
 def check_writable(out: Path) -> None:
-    """Find out before the slow part begins whether a folder of results can be made there; nothing is left behind."""
+    """Find out before the slow part begins whether a folder of results can be made there; nothing
+    is left behind.
+    """
     if out.exists() and not out.is_dir():
-        raise NotADirectoryError(f"{out} is a file: the results need a folder")
+        raise FileInTheWayError(f"{out} is a file: the results need a folder")
     folder = next(place for place in (out, *out.absolute().parents) if place.exists())
     try:
         with TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise OSError(f"{out}: cannot be written ({error.strerror}): choose another folder") from error
+        raise UnwritableError(
+            f"{out}: cannot be written ({error.strerror}): choose another folder"
+        ) from error
 
 
 def write_outputs(
     out: Path, found: Registration, carried: Carried, scores: Scores, provenance: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Write everything beside, then move it into the folder `out`, the report for programs last. Returns what that one says."""
+    """Write everything beside, then move it into the folder `out`, the report for programs last.
+    Returns what that one says.
+    """
     report = summarise(found, scores, provenance)
     existed = out.exists()
     part = out / f".part{os.getpid()}"
@@ -55,7 +72,9 @@ def write_outputs(
         write_transform(found.transform, part / "transform.h5")
         write_transform(found.inverse, part / "inverse.h5")
         _write_carried(part, found, carried)
-        (part / "report.html").write_text(render_report(_page(found, scores, report)), encoding="utf-8")
+        (part / "report.html").write_text(
+            render_report(_page(found, scores, report)), encoding="utf-8"
+        )
         (part / REPORT).write_text(json.dumps(report, indent=2) + "\n")
         for name in FILES:
             (out / name).unlink(missing_ok=True)
@@ -73,7 +92,11 @@ def summarise(found: Registration, scores: Scores, provenance: Mapping[str, str]
     """All numbers of a registration, as plain values."""
     shape = found.pair.space.shape
     return {
-        "similarity": {"name": found.options.similarity, "before": found.similarity[0], "after": found.similarity[1]},
+        "similarity": {
+            "name": found.options.similarity,
+            "before": found.similarity[0],
+            "after": found.similarity[1],
+        },
         "folds_percent": fold_percentage(found.phi, shape).item(),
         "inverse_folds_percent": fold_percentage(found.inverse_phi, shape).item(),
         "sd_log_jacobian": sd_log_jacobian(found.phi, shape).item(),
@@ -97,7 +120,8 @@ def summarise(found: Registration, scores: Scores, provenance: Mapping[str, str]
             **provenance,
             "torch": torch.__version__,
             "python": platform.python_version(),
-            "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
+            "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} "
+            "threads",
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
         },
     }
@@ -105,14 +129,20 @@ def summarise(found: Registration, scores: Scores, provenance: Mapping[str, str]
 
 def _write_carried(part: Path, found: Registration, carried: Carried) -> None:
     if carried.moving_labels is not None:
-        write_image(resample(carried.moving_labels, found.warped, found.transform, "label"), part / "warped_labels.nii.gz")
+        write_image(
+            resample(carried.moving_labels, found.warped, found.transform, "label"),
+            part / "warped_labels.nii.gz",
+        )
     if carried.fixed_landmarks is not None:
         points = transform_points(found.transform, carried.fixed_landmarks.points_mm)
-        write_landmarks(part / "warped_landmarks.csv", Landmarks(carried.fixed_landmarks.labels, points))
+        write_landmarks(
+            part / "warped_landmarks.csv", Landmarks(carried.fixed_landmarks.labels, points)
+        )
 
 
 def _page(found: Registration, scores: Scores, report: Mapping[str, Any]) -> ReportContent:
-    pair, shape = found.pair, found.pair.space.shape
+    pair = found.pair
+    shape = found.pair.space.shape
     voxels = torch.tensor([n - 1.0 for n in shape]).reshape(-1, *[1] * len(shape))
     determinant = jacobian_determinant(found.phi, shape)[:, None]
     determinant = F.pad(determinant, [1, 0] * len(shape), mode="replicate")[0, 0]
@@ -133,12 +163,26 @@ def _page(found: Registration, scores: Scores, report: Mapping[str, Any]) -> Rep
 
 
 def _numbers(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    similarity, error = report["similarity"], report["inverse_consistency_mm"]
-    rows = [(f"dissimilarity ({similarity['name']})", f"{similarity['before']:.4f}", f"{similarity['after']:.4f}")]
+    similarity = report["similarity"]
+    error = report["inverse_consistency_mm"]
+    rows = [
+        (
+            f"dissimilarity ({similarity['name']})",
+            f"{similarity['before']:.4f}",
+            f"{similarity['after']:.4f}",
+        )
+    ]
     if report["dice_after"]:
-        rows.append(("mean Dice", f"{mean(report['dice_before'].values()):.3f}", f"{mean(report['dice_after'].values()):.3f}"))
+        rows.append(
+            (
+                "mean Dice",
+                f"{mean(report['dice_before'].values()):.3f}",
+                f"{mean(report['dice_after'].values()):.3f}",
+            )
+        )
     if report["landmark_error_after_mm"]:
-        before, after = mean(report["landmark_error_before_mm"]), mean(report["landmark_error_after_mm"])
+        before = mean(report["landmark_error_before_mm"])
+        after = mean(report["landmark_error_after_mm"])
         rows.append(("mean landmark error", f"{before:.2f} mm", f"{after:.2f} mm"))
     return [
         *rows,
@@ -150,7 +194,10 @@ def _numbers(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _tables(scores: Scores) -> list[tuple[str, list[str], list[list[str]]]]:
-    rows = [[str(label), f"{scores.dice_before.get(label, 0):.3f}", f"{value:.3f}"] for label, value in scores.dice_after.items()]
+    rows = [
+        [str(label), f"{scores.dice_before.get(label, 0):.3f}", f"{value:.3f}"]
+        for label, value in scores.dice_after.items()
+    ]
     return [("Dice by label", ["label", "before", "after"], rows)] if rows else []
 
 
@@ -158,9 +205,15 @@ def _notes(found: Registration) -> list[str]:
     fixed, moving = (kind.upper() for kind in found.pair.modalities)
     notes = [
         f"Deformation: {found.made}.",
-        f"Start: {found.pair.start.note}. The picture of the moving image before registration is after this start.",
+        (
+            f"Start: {found.pair.start.note}. The picture of the moving image before "
+            "registration is after this start."
+        ),
         f"Intensities: fixed as {fixed}, moving as {moving}.",
     ]
     if found.similarity[1] > found.similarity[0]:
-        notes.append("Warning: the images are less alike after registration than before. Do not trust this result.")
+        notes.append(
+            "Warning: the images are less alike after registration than before. Do not "
+            "trust this result."
+        )
     return notes

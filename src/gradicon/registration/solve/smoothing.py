@@ -10,7 +10,9 @@ from gradicon.core.sampling import box_mean
 
 
 def smoothing_matrices(coarse: Sequence[int], shape: Sequence[int], like: Tensor) -> list[Tensor]:
-    """B, a matrix (n, coarse n) for each axis: the mean of three neighbours, read linearly between them."""
+    """B, a matrix (n, coarse n) for each axis: the mean of three neighbours, read linearly between
+    them.
+    """
     matrices: list[Tensor] = []
     for few, many in zip(coarse, shape, strict=True):
         p = box_mean(torch.eye(few, dtype=like.dtype, device=like.device)[None], 0, 1)

@@ -1,4 +1,6 @@
-"""Where a map folds, from whichever side of a voxel one looks, and how to smooth it there until it does not."""
+"""Where a map folds, from whichever side of a voxel one looks, and how to smooth it there until it
+does not.
+"""
 
 from itertools import product
 from typing import get_args
@@ -10,13 +12,24 @@ from gradicon.core.jacobian import Side, jacobian_determinant
 from gradicon.core.sampling import box_mean
 from gradicon.core.transform import DisplacementField
 
-_RADII = (1, 1, 1, 2, 2, 2, 4, 4, 4)  # voxels: over how many a map is averaged where it folds, one after the other
+_RADII = (
+    1,
+    1,
+    1,
+    2,
+    2,
+    2,
+    4,
+    4,
+    4,
+)  # voxels: over how many a map is averaged where it folds, one after the other
 
 
 def folded(phi: DisplacementField) -> Tensor:
     """(B, 1, *S): 1 at voxels on some side of which the linearly interpolated map folds, else 0.
 
-    Where there are none, there are none by central differences either: their determinant is the mean over all sides.
+    Where there are none, there are none by central differences either: their determinant is the
+    mean over all sides.
     """
     shape = phi.u.shape[2:]
     found = torch.zeros_like(phi.u[:, :1], dtype=torch.bool)
@@ -27,13 +40,17 @@ def folded(phi: DisplacementField) -> Tensor:
 
 
 def smoothed_where(phi: DisplacementField, folds: Tensor, radius: int) -> DisplacementField:
-    """The map, averaged over `radius` voxels to each side where `folds` is 1; fading out over some voxels more."""
+    """The map, averaged over `radius` voxels to each side where `folds` is 1; fading out over some
+    voxels more.
+    """
     near = (_mean(folds, radius + 1) > 0).to(phi.u)
     return DisplacementField(torch.lerp(phi.u, _mean(phi.u, radius), _mean(near, radius)))
 
 
 def without_folds(phi: DisplacementField) -> DisplacementField:
-    """The map, smoothed where it folds, more and more, until it does not, or as far as that goes."""
+    """The map, smoothed where it folds, more and more, until it does not, or as far as
+    that goes.
+    """
     for radius in _RADII:
         folds = folded(phi)
         if not folds.any():

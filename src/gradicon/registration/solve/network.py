@@ -30,10 +30,11 @@ def refine(
     seed: int = 0,
     on_step: Callable[[int, Objective], None] | None = None,
 ) -> Network:
-    """A copy of `network`, in evaluation mode, whose weights were optimised for one pair. `network` itself is left as it was.
+    """A copy of `network`, in evaluation mode, whose weights were optimised for one pair. `network`
+    itself is left as it was.
 
-    BatchNorm keeps its running statistics throughout, so that what was optimised is what is evaluated. `on_step` is called after
-    every step, with its number from 1 and its objective.
+    BatchNorm keeps its running statistics throughout, so that what was optimised is what is
+    evaluated. `on_step` is called after every step, with its number from 1 and its objective.
     """
     tuned = deepcopy(network).eval()
     optimizer = torch.optim.Adam(tuned.parameters(), lr=learning_rate)
@@ -52,7 +53,9 @@ def refine(
 
 @contextmanager
 def _sparing(network: RegistrationNetwork, device: torch.device) -> Generator[None]:
-    """On a GPU, spare its memory: convolutions in bfloat16, and computed again in the backward pass instead of being kept."""
+    """On a GPU, spare its memory: convolutions in bfloat16, and computed again in the backward pass
+    instead of being kept.
+    """
     if device.type != "cuda":
         yield
         return
@@ -77,7 +80,11 @@ class _Recomputed(nn.Module):
             return checkpoint(self.dense, images, use_reentrant=False)
 
 
-def random_points(shape: Sequence[int], generator: torch.Generator, *, like: Tensor, cell: int = 2) -> Float[Tensor, "1 d n"]:
-    """A random sample of the unit cube: about voxels / cell^D points, one in each cell, with the dtype and device of `like`."""
+def random_points(
+    shape: Sequence[int], generator: torch.Generator, *, like: Tensor, cell: int = 2
+) -> Float[Tensor, "1 d n"]:
+    """A random sample of the unit cube: about voxels / cell^D points, one in each cell, with the
+    dtype and device of `like`.
+    """
     jitter = torch.rand((len(shape), *cells(shape, cell)), generator=generator, dtype=like.dtype)
     return one_per_cell(jitter.to(like.device))

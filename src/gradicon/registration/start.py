@@ -10,6 +10,7 @@ from torch import Tensor
 from gradicon.core.sampling import inside, sample, shrink, unit_grid
 from gradicon.core.similarity import Similarity, ncc
 from gradicon.core.transform import Affine
+from gradicon.errors import GradiconError
 from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
 
@@ -23,7 +24,9 @@ _WORTHWHILE = 0.01  # a change of alignment must improve the similarity by this 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where registration starts: the affine map of fixed's mm to moving's mm, and in words how it was found."""
+    """Where registration starts: the affine map of fixed's mm to moving's mm, and in words how it
+    was found.
+    """
 
     matrix: Matrix
     method: str
@@ -31,32 +34,54 @@ class Start:
 
 
 def initialise(fixed: Volume, moving: Volume, how: Init, similarity: Similarity) -> Start:
-    """The affine start. `auto` believes headers that fit; else it takes the best start, then an affine if it helps."""
+    """The affine start. `auto` believes headers that fit; else it takes the best start, then an
+    affine if it helps.
+    """
     if how not in INITS:
-        raise ValueError(f"unknown initialisation {how!r}: expected one of {', '.join(INITS)}")
+        raise GradiconError(f"unknown initialisation {how!r}: expected one of {', '.join(INITS)}")
     pair = _Pair(fixed, moving, similarity)
-    candidates = {"none": np.eye(len(fixed.space.shape) + 1), "center": pair.centers(), "moments": pair.masses()}
+    candidates = {
+        "none": np.eye(len(fixed.space.shape) + 1),
+        "center": pair.centers(),
+        "moments": pair.masses(),
+    }
     if how in candidates:
         if pair.overlap(candidates[how]) == 0:
-            raise ValueError(f"the fields of view do not overlap with --init {how}: use --init auto, center or moments")
+            raise GradiconError(
+                f"the fields of view do not overlap with --init {how}: use --init auto, "
+                "center or moments"
+            )
         return Start(candidates[how], how, f"initialised by {how!r}, as asked")
     scores = {name: pair.score(matrix) for name, matrix in candidates.items()}
     if how == "auto" and similarity is ncc and scores["none"] < _ALIGNED:
         return Start(
-            candidates["none"], "none", f"the scans lie together as their headers say: correlation {1 - scores['none']:.2f}"
+            candidates["none"],
+            "none",
+            f"the scans lie together as their headers say: correlation {1 - scores['none']:.2f}",
         )
     best = min(scores, key=lambda name: scores[name] - (_WORTHWHILE if name == "none" else 0))
     affine = pair.best_affine(candidates[best])
     told = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
     if how == "affine" or pair.score(affine) < scores[best] - _WORTHWHILE:
-        note = f"an affine map was found by optimisation from {best!r}: dissimilarity {pair.score(affine):.3f} (before: {told})"
+        note = (
+            f"an affine map was found by optimisation from {best!r}: dissimilarity "
+            f"{pair.score(affine):.3f} (before: {told})"
+        )
         return Start(affine, "affine", note)
-    return Start(candidates[best], best, f"started from {best!r}, the best of dissimilarities {told}; no affine map was better")
+    return Start(
+        candidates[best],
+        best,
+        f"started from {best!r}, the best of dissimilarities {told}; no affine map was better",
+    )
 
 
 def unit_affine(matrix: Matrix, fixed: Space, moving: Space) -> Affine:
-    """An affine map in mm as a map of fixed's unit cube to moving's, rounded: it is the same however the world is turned."""
-    unit = torch.from_numpy(np.round(np.linalg.inv(moving.unit_to_mm) @ matrix @ fixed.unit_to_mm, 12)).float()
+    """An affine map in mm as a map of fixed's unit cube to moving's, rounded: it is the same
+    however the world is turned.
+    """
+    unit = torch.from_numpy(
+        np.round(np.linalg.inv(moving.unit_to_mm) @ matrix @ fixed.unit_to_mm, 12)
+    ).float()
     return Affine(unit[None, :-1, :-1], unit[None, :-1, -1])
 
 
@@ -64,7 +89,9 @@ class _Pair:
     """Two images, small, and how alike they are under an affine map in mm."""
 
     def __init__(self, fixed: Volume, moving: Volume, similarity: Similarity) -> None:
-        self.fixed, self.moving, self.similarity = _small(fixed), _small(moving), similarity
+        self.fixed = _small(fixed)
+        self.moving = _small(moving)
+        self.similarity = similarity
 
     def centers(self) -> Matrix:
         middle = np.full((1, len(self.fixed.space.shape)), 0.5)
@@ -83,7 +110,9 @@ class _Pair:
             return float(self._unlike(unit_affine(matrix, self.fixed.space, self.moving.space)))
 
     def best_affine(self, start: Matrix, steps: int = 100) -> Matrix:
-        """Adam on the D x (D+1) entries of an affine map around the centre of the fixed image, in its unit cube."""
+        """Adam on the D x (D+1) entries of an affine map around the centre of the fixed image, in
+        its unit cube.
+        """
         dimension = len(self.fixed.space.shape)
         change = torch.zeros(dimension, dimension + 1, requires_grad=True)
         optimizer = torch.optim.Adam([change], lr=0.01)
@@ -95,7 +124,8 @@ class _Pair:
             optimizer.step()
         matrix, offset = _around_center(change.detach(), outer)
         unit = np.eye(dimension + 1)
-        unit[:-1, :-1], unit[:-1, -1] = matrix[0].double().numpy(), offset[0].double().numpy()
+        unit[:-1, :-1] = matrix[0].double().numpy()
+        unit[:-1, -1] = offset[0].double().numpy()
         return self.moving.space.unit_to_mm @ unit @ np.linalg.inv(self.fixed.space.unit_to_mm)
 
     def _unlike(self, phi: Affine) -> Tensor:
@@ -118,7 +148,8 @@ def _small(volume: Volume) -> Volume:
     longest = max(n * s for n, s in zip(volume.space.shape, volume.space.spacing_mm, strict=True))
     size = longest / _WIDTH
     shape = tuple(
-        max(min(n, round(n * s / size)), min(n, 4)) for n, s in zip(volume.space.shape, volume.space.spacing_mm, strict=True)
+        max(min(n, round(n * s / size)), min(n, 4))
+        for n, s in zip(volume.space.shape, volume.space.spacing_mm, strict=True)
     )
     return Volume(shrink(volume.data, shape), volume.space.resized(shape))
 

@@ -1,7 +1,8 @@
-"""One page for a person to judge a registration by: a self-contained HTML document with the images, the map and the numbers.
+"""One page for a person to judge a registration by: a self-contained HTML document with the images,
+the map and the numbers.
 
-The page needs no network and no other file. Each volume is embedded as base64 of gzip of its raw values in array order, under the
-id `volume-NAME`, and unpacked by the script of `report.html`.
+The page needs no network and no other file. Each volume is embedded as base64 of gzip of its raw
+values in array order, under the id `volume-NAME`, and unpacked by the script of `report.html`.
 """
 
 import base64
@@ -17,17 +18,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradicon.errors import GradiconError
+
 DISPLACEMENT_STEPS = 64  # per voxel
 _INT16_MAX = 32767
 
 
 @dataclass(frozen=True, eq=False)
 class ReportContent:
-    """What a person looks at. All images lie on one display grid (z, y, x), or (y, x) for a 2-D pair.
+    """What a person looks at. All images lie on one display grid (z, y, x), or (y, x) for a 2-D
+    pair.
 
-    The axes are canonical LPS: z increases to superior, y to posterior, x to the patient's left. A 2-D pair is drawn with its first
-    row at the top and its sides unnamed. The numbers are (name, before, after), either of which may be ""; a table is (caption,
-    header, rows); provenance is (name, value); a note is a plain sentence. Any text may stand in them.
+    The axes are canonical LPS: z increases to superior, y to posterior, x to the patient's left. A
+    2-D pair is drawn with its first row at the top and its sides unnamed. The numbers are (name,
+    before, after), either of which may be ""; a table is (caption, header, rows); provenance is
+    (name, value); a note is a plain sentence. Any text may stand in them.
     """
 
     title: str
@@ -50,17 +55,32 @@ class ReportContent:
     def __post_init__(self) -> None:
         shape = tuple(self.fixed.shape)
         if len(shape) not in (2, 3) or 0 in shape:
-            raise ValueError(f"fixed must have the shape (y, x) or (z, y, x), got {shape}")
-        for name, image in (("moving", self.moving), ("warped", self.warped), ("jacobian", self.jacobian)):
+            raise GradiconError(f"fixed must have the shape (y, x) or (z, y, x), got {shape}")
+        for name, image in (
+            ("moving", self.moving),
+            ("warped", self.warped),
+            ("jacobian", self.jacobian),
+        ):
             if image.shape != self.fixed.shape:
-                raise ValueError(f"{name} must have the shape of fixed, {shape}, got {tuple(image.shape)}")
+                raise GradiconError(
+                    f"{name} must have the shape of fixed, {shape}, got {tuple(image.shape)}"
+                )
         if tuple(self.displacement.shape) != (len(shape), *shape):
-            raise ValueError(f"displacement must have the shape {(len(shape), *shape)}, got {tuple(self.displacement.shape)}")
-        if len(self.spacing_mm) != len(shape) or not all(0 < step < float("inf") for step in self.spacing_mm):
-            raise ValueError(f"spacing_mm must be {len(shape)} positive numbers, got {self.spacing_mm}")
+            raise GradiconError(
+                f"displacement must have the shape {(len(shape), *shape)}, got "
+                f"{tuple(self.displacement.shape)}"
+            )
+        if len(self.spacing_mm) != len(shape) or not all(
+            0 < step < float("inf") for step in self.spacing_mm
+        ):
+            raise GradiconError(
+                f"spacing_mm must be {len(shape)} positive numbers, got {self.spacing_mm}"
+            )
         for caption, header, rows in self.tables:
             if any(len(row) != len(header) for row in rows):
-                raise ValueError(f"tables: every row of {caption!r} must have {len(header)} cells")
+                raise GradiconError(
+                    f"tables: every row of {caption!r} must have {len(header)} cells"
+                )
 
 
 def render_report(content: ReportContent) -> str:
@@ -68,13 +88,22 @@ def render_report(content: ReportContent) -> str:
     parts = {
         "title": _escape(content.title),
         "notes": "".join(f"<p>{_escape(note)}</p>\n" for note in content.notes),
-        "numbers": _table("", ["", "before", "after"], [list(row) for row in content.numbers]) if content.numbers else "",
+        "numbers": _table("", ["", "before", "after"], [list(row) for row in content.numbers])
+        if content.numbers
+        else "",
         "tables": "\n".join(_table(*table) for table in content.tables),
-        "provenance": "".join(f"<dt>{_escape(name)}</dt><dd>{_escape(value)}</dd>\n" for name, value in content.provenance),
-        "grid": json.dumps({"shape": list(content.fixed.shape), "spacing": list(content.spacing_mm)}),
+        "provenance": "".join(
+            f"<dt>{_escape(name)}</dt><dd>{_escape(value)}</dd>\n"
+            for name, value in content.provenance
+        ),
+        "grid": json.dumps(
+            {"shape": list(content.fixed.shape), "spacing": list(content.spacing_mm)}
+        ),
         "volumes": "\n".join(_embed(name, values) for name, values in _volumes(content).items()),
     }
-    template = files("gradicon.registration").joinpath("report.html").read_text(encoding="utf-8")
+    template = (
+        files("gradicon.registration.result").joinpath("report.html").read_text(encoding="utf-8")
+    )
     return _fill(template, parts)
 
 
@@ -111,8 +140,11 @@ def _plain(values: Tensor) -> Tensor:
 
 
 def _embed(name: str, values: np.ndarray) -> str:
-    packed = gzip.compress(values.tobytes(), compresslevel=6, mtime=0)  # no time stamp: the same content gives the same page
-    return f'<script type="text/plain" id="volume-{name}">{base64.b64encode(packed).decode("ascii")}</script>'
+    packed = gzip.compress(
+        values.tobytes(), compresslevel=6, mtime=0
+    )  # no time stamp: the same content gives the same page
+    text = base64.b64encode(packed).decode("ascii")
+    return f'<script type="text/plain" id="volume-{name}">{text}</script>'
 
 
 def _table(caption: str, header: list[str], rows: list[list[str]]) -> str:
@@ -124,7 +156,9 @@ def _table(caption: str, header: list[str], rows: list[list[str]]) -> str:
 
 def _row(cells: list[str]) -> str:
     first, *others = cells or [""]
-    return f'<th scope="row">{_escape(first)}</th>' + "".join(f"<td>{_escape(cell)}</td>" for cell in others)
+    return f'<th scope="row">{_escape(first)}</th>' + "".join(
+        f"<td>{_escape(cell)}</td>" for cell in others
+    )
 
 
 def _escape(text: str) -> str:

@@ -5,16 +5,24 @@ from pathlib import Path
 
 import numpy as np
 
-from gradicon.evaluation.metrics import dice
+from gradicon.core.metrics import dice
+from gradicon.errors import GradiconError
 from gradicon.physical.images import Image, as_image, from_sitk, same_grid
 from gradicon.physical.landmarks import Landmarks, read_landmarks
 from gradicon.physical.space import Matrix
-from gradicon.physical.transforms import ItkTransform, identity_transform, resample, transform_points
+from gradicon.physical.transforms import (
+    ItkTransform,
+    identity_transform,
+    resample,
+    transform_points,
+)
 
 
 @dataclass(frozen=True)
 class Extras:
-    """What may come with a pair besides the images: files of labels and of landmarks, of either or both."""
+    """What may come with a pair besides the images: files of labels and of landmarks, of either or
+    both.
+    """
 
     fixed_labels: Path | None = None
     moving_labels: Path | None = None
@@ -34,7 +42,9 @@ class Carried:
 
 @dataclass(frozen=True)
 class Scores:
-    """Dice by label and landmark error in mm, before and after; empty where nothing was given to score."""
+    """Dice by label and landmark error in mm, before and after; empty where nothing was given to
+    score.
+    """
 
     dice_before: dict[int, float]
     dice_after: dict[int, float]
@@ -43,20 +53,42 @@ class Scores:
 
 
 def read_extras(extras: Extras, fixed: Image, moving: Image) -> Carried:
-    """Read them all; labels on another grid than their image, or landmark files that do not correspond, are refused."""
-    labels = [_read_labels(path, image) for path, image in ((extras.fixed_labels, fixed), (extras.moving_labels, moving))]
-    points = [None if path is None else read_landmarks(path) for path in (extras.fixed_landmarks, extras.moving_landmarks)]
-    for path, landmarks in zip((extras.fixed_landmarks, extras.moving_landmarks), points, strict=True):
+    """Read them all; labels on another grid than their image, or landmark files that do not
+    correspond, are refused.
+    """
+    labels = [
+        _read_labels(path, image)
+        for path, image in ((extras.fixed_labels, fixed), (extras.moving_labels, moving))
+    ]
+    points = [
+        None if path is None else read_landmarks(path)
+        for path in (extras.fixed_landmarks, extras.moving_landmarks)
+    ]
+    for path, landmarks in zip(
+        (extras.fixed_landmarks, extras.moving_landmarks), points, strict=True
+    ):
         if landmarks is not None and landmarks.points_mm.shape[1] != fixed.GetDimension():
-            raise ValueError(f"{path}: {landmarks.points_mm.shape[1]}-D landmarks for a {fixed.GetDimension()}-D image")
-    if points[0] is not None and points[1] is not None and len(points[0].labels) != len(points[1].labels):
+            raise GradiconError(
+                f"{path}: {landmarks.points_mm.shape[1]}-D landmarks for a "
+                f"{fixed.GetDimension()}-D image"
+            )
+    if (
+        points[0] is not None
+        and points[1] is not None
+        and len(points[0].labels) != len(points[1].labels)
+    ):
         counts = f"{len(points[0].labels)} and {len(points[1].labels)}"
-        raise ValueError(f"{extras.fixed_landmarks} and {extras.moving_landmarks}: {counts} landmarks, but rows must correspond")
+        raise GradiconError(
+            f"{extras.fixed_landmarks} and {extras.moving_landmarks}: {counts} landmarks, "
+            "but rows must correspond"
+        )
     return Carried(labels[0], labels[1], points[0], points[1])
 
 
 def score(carried: Carried, transform: ItkTransform) -> Scores:
-    """Dice of moving's labels, carried over by linear votes, and how far from moving's landmarks those of fixed are carried."""
+    """Dice of moving's labels, carried over by linear votes, and how far from moving's landmarks
+    those of fixed are carried.
+    """
     still = identity_transform(transform.GetDimension())
     before, after = (_dice(carried, t) for t in (still, transform))
     far, near = (landmark_errors_mm(carried, t) for t in (still, transform))
@@ -67,15 +99,21 @@ def warped_labels(carried: Carried, transform: ItkTransform) -> tuple[Image, Ima
     """Moving's labels on fixed's grid, and fixed's own; None if either has none."""
     if carried.fixed_labels is None or carried.moving_labels is None:
         return None
-    return resample(carried.moving_labels, carried.fixed_labels, transform, "label"), carried.fixed_labels
+    return resample(
+        carried.moving_labels, carried.fixed_labels, transform, "label"
+    ), carried.fixed_labels
 
 
 def landmark_errors_mm(carried: Carried, transform: ItkTransform) -> tuple[float, ...]:
-    """How far each landmark of fixed is carried from its counterpart in moving; empty if either has none."""
+    """How far each landmark of fixed is carried from its counterpart in moving; empty if either has
+    none.
+    """
     if carried.fixed_landmarks is None or carried.moving_landmarks is None:
         return ()
     there: Matrix = transform_points(transform, carried.fixed_landmarks.points_mm)
-    return tuple(float(d) for d in np.linalg.norm(there - carried.moving_landmarks.points_mm, axis=1))
+    return tuple(
+        float(d) for d in np.linalg.norm(there - carried.moving_landmarks.points_mm, axis=1)
+    )
 
 
 def _read_labels(path: Path | None, image: Image) -> Image | None:
@@ -85,10 +123,10 @@ def _read_labels(path: Path | None, image: Image) -> Image | None:
     if "integer" not in str(labels.GetPixelIDTypeAsString()):
         values = from_sitk(labels).data
         if not bool((values == values.round()).all()):
-            raise ValueError(f"{path}: labels must be whole numbers")
+            raise GradiconError(f"{path}: labels must be whole numbers")
     if not same_grid(labels, image):
         sizes = f"{labels.GetSize()} against {image.GetSize()} voxels, or elsewhere in space"
-        raise ValueError(f"{path}: the labels lie on another grid than their image: {sizes}")
+        raise GradiconError(f"{path}: the labels lie on another grid than their image: {sizes}")
     return labels
 
 

@@ -1,0 +1,1 @@
+"""What was found, scored, written down and shown."""

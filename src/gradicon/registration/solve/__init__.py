@@ -1,0 +1,1 @@
+"""What executes a plan: networks, fields, folds and inverses. No number of taste is here."""
