@@ -1,12 +1,12 @@
-"""Instance optimization of one pair: of the network's weights, as published, against the fields
-themselves. Prints JSON.
+"""Instance optimization of one pair: of the network's weights, as published, against the fields.
 
-    python benchmarks/refine.py                                    the bundled pair, on the working
-    grid of `gradicon register` python benchmarks/refine.py --pairs val_pairs.csv --first 2 --model
-    run/best.safetensors python benchmarks/refine.py --device cuda --random 175 --sigma 5
+    python benchmarks/refine.py
+    python benchmarks/refine.py --pairs val_pairs.csv --first 2 --model run/best.safetensors
+    python benchmarks/refine.py --device cuda --random 175 --sigma 5
 
-50 iterations of each, from one start: the answer of a trained model, or without one of the paper's
-Stage2 with fresh weights, which is the identity.
+The first takes the bundled pair, on the working grid of `gradicon register`. 50 iterations of each,
+from one start: the answer of a trained model, or without one of the paper's Stage2 with fresh
+weights, which is the identity. Prints JSON.
 """
 
 import argparse
@@ -28,8 +28,10 @@ from gradicon import ModelConfig, Transform, build, fold_percentage, lncc, warp
 from gradicon.core.network import RegistrationNetwork
 from gradicon.core.similarity import Similarity
 from gradicon.models import load
-from gradicon.registration.solve.fields import FieldSettings, optimise_fields
+from gradicon.registration.plan import FieldPlan, Level
+from gradicon.registration.solve.fields import optimise_fields
 from gradicon.registration.solve.network import refine
+from gradicon.registration.solve.resolution import Images
 
 
 def compare(
@@ -47,10 +49,9 @@ def compare(
     network_s = time.perf_counter() - began
     peak = torch.cuda.max_memory_allocated() / 1e9 if fixed.is_cuda else None
     began = time.perf_counter()
-    settings = FieldSettings(similarity, (steps,), learning_rate=0.1, cell=2)
-    phi, _ = optimise_fields(
-        moving, fixed, start, [shape], settings, extent=[n - 1.0 for n in shape]
-    )
+    level = Level(shape, shape, steps, cell=2)
+    plan = FieldPlan((level,), (1.0,) * len(shape), 0.1, 1.5, 30.0, held=False)
+    phi, _ = optimise_fields(Images(moving, fixed), start, plan, similarity)
     _wait(fixed)
     fields_s = time.perf_counter() - began
     with torch.no_grad():
@@ -80,11 +81,8 @@ def _pairs(options: argparse.Namespace) -> Iterator[tuple[str, Tensor, Tensor]]:
         yield "random", a, b
         return
     from gradicon.cohort.runner import read_pairs
-    from gradicon.physical.images import (
-        read_image,
-    )  # here: a machine with only a GPU may have no SimpleITK
-    from gradicon.registration.options import Options
-    from gradicon.registration.prepare import prepare
+    from gradicon.registration.options import Options  # a GPU's machine may lack SimpleITK
+    from gradicon.registration.register import register
 
     sample = Path(str(files("gradicon") / "sample"))
     found = [("bundled pair", sample / "fixed.nii.gz", sample / "moving.nii.gz")]
@@ -93,9 +91,7 @@ def _pairs(options: argparse.Namespace) -> Iterator[tuple[str, Tensor, Tensor]]:
             (row.name, row.fixed, row.moving) for row in read_pairs(options.pairs)[: options.first]
         ]
     for name, fixed, moving in found:
-        pair = prepare(
-            read_image(fixed), read_image(moving), (None, None), Options(model=options.model)
-        )
+        pair = register(fixed, moving, Options(model="none", refine=1)).pair
         yield name, pair.moving, pair.fixed
 
 

@@ -1,11 +1,9 @@
 """Models of several sizes, judged on the validation pairs of prepared folders, without refinement.
-Prints JSON.
 
-    python benchmarks/sizes.py small.safetensors large.safetensors --data sets/hippocampus
-    sets/brain --device cuda > sizes.json
+    python benchmarks/sizes.py a.safetensors b.safetensors --data sets/hippocampus sets/brain
 
 All are asked on the grid of the folders: Dice there, or dissimilarity (LNCC, sigma 5) where a
-folder has no labels.
+folder has no labels. Prints JSON.
 """
 
 import argparse

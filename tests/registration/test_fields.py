@@ -1,5 +1,7 @@
 """Optimising fields: the grids, what is looked at, and how long a step is."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -9,10 +11,24 @@ import torch.nn.functional as F
 
 from gradicon.core.similarity import lncc, mse
 from gradicon.core.transform import DisplacementField, identity
-from gradicon.registration.solve import fields
-from gradicon.registration.solve.fields import FieldSettings, filled_block, optimise_fields, pyramid
+from gradicon.registration.grids import pyramid
+from gradicon.registration.plan import FieldPlan, Level
+from gradicon.registration.presets import PRESETS, FieldPreset
+from gradicon.registration.solve.fields import optimise_fields
+from gradicon.registration.solve.resolution import Images, Resolution, filled_block
 from gradicon.registration.solve.smoothing import along_axes, smoothing_matrices
 from maps import blobs, smooth_field
+
+
+def plan_of(
+    shapes: Sequence[tuple[int, ...]],
+    steps: Sequence[int],
+    rate: float,
+    lengths: tuple[float, ...] | None = None,
+) -> FieldPlan:
+    """Levels whose maps are kept whole."""
+    levels = tuple(Level(s, s, n, 3) for s, n in zip(shapes, steps, strict=True))
+    return FieldPlan(levels, lengths or (1.0,) * len(shapes[0]), rate, 1.5, 30.0, held=False)
 
 
 @pytest.mark.parametrize(("coarse", "shape"), [((5, 4), (9, 8)), ((2, 6, 3), (4, 11, 5))], ids=str)
@@ -51,14 +67,14 @@ def test_the_block_holds_both_images_and_a_margin():
     assert filled_block([torch.zeros(1, 1, 5, 6)] * 2) == ([0, 0], [5, 6])
 
 
-def test_leaving_out_what_is_empty_changes_no_gradient(monkeypatch: pytest.MonkeyPatch):
+def test_leaving_out_what_is_empty_changes_no_gradient():
     images = [F.pad(blobs((24, 26), seed).double(), [30] * 4) for seed in (1, 2)]
     u = smooth_field(
         tuple(images[0].shape[2:]), 4, size=0.02, dtype=torch.float64
     ).u.requires_grad_()
 
-    def slope() -> torch.Tensor:
-        level = fields._Level.of(images, [None, None], [u, u])
+    def slope(preset: FieldPreset = PRESETS.fields) -> torch.Tensor:
+        level = Resolution.of(Images(*images), [u, u], preset)
         phi = DisplacementField(u)
         similarity = partial(lncc, sigma=2.0)
         (found,) = torch.autograd.grad(
@@ -69,8 +85,8 @@ def test_leaving_out_what_is_empty_changes_no_gradient(monkeypatch: pytest.Monke
         return found
 
     in_block = slope()
-    monkeypatch.setattr(fields, "_MARGIN", 10**6)
-    torch.testing.assert_close(in_block, slope(), rtol=1e-9, atol=1e-12)
+    everywhere = slope(replace(PRESETS.fields, around=10**6))
+    torch.testing.assert_close(in_block, everywhere, rtol=1e-9, atol=1e-12)
     assert in_block.abs().max() > 1e-4
 
 
@@ -82,8 +98,8 @@ def test_images_are_read_where_maps_on_a_coarser_grid_take_their_voxels(
 ):
     images = [blobs(shape, seed).double() for seed in (1, 2)]
     phi = smooth_field(kept, 3, size=0.03, dtype=torch.float64)
-    level = fields._Level.of(images, [None, None], [phi.u, phi.u])
-    whole = fields._Level.of(images, [None, None], [phi.materialise(shape).u] * 2)
+    level = Resolution.of(Images(*images), [phi.u, phi.u])
+    whole = Resolution.of(Images(*images), [phi.materialise(shape).u] * 2)
     assert level.finer is not None
     assert whole.finer is None
     for back in (False, True):
@@ -94,12 +110,10 @@ def test_images_are_read_where_maps_on_a_coarser_grid_take_their_voxels(
 
 def test_a_step_is_as_long_across_thick_slices_as_within_them():
     shape = (12, 48, 48)
-    extent = (88.0, 47.0, 47.0)
     still = identity(3).materialise(shape)
-    settings = FieldSettings(mse, (1,), learning_rate=0.5)
-    phi, _ = optimise_fields(
-        blobs(shape, 1), blobs(shape, 2), (still, still), [shape], settings, extent=extent
-    )
+    plan = plan_of([shape], [1], 0.5, lengths=(8.0, 1.0, 1.0))
+    phi, _ = optimise_fields(Images(blobs(shape, 1), blobs(shape, 2)), (still, still), plan, mse)
+    extent = (88.0, 47.0, 47.0)
     longest = [float(phi.u[:, axis].abs().max()) * length for axis, length in enumerate(extent)]
     assert longest == pytest.approx([0.5] * 3, rel=0.05)
 
@@ -110,15 +124,8 @@ def test_what_is_fine_in_the_start_is_not_lost_on_the_coarse_grids():
     rough = DisplacementField(
         start.u + 0.003 * torch.randn(start.u.shape, generator=torch.Generator().manual_seed(0))
     )
-    settings = FieldSettings(mse, steps=(1, 1), learning_rate=1e-6)
-    found = optimise_fields(
-        blobs(shape, 1),
-        blobs(shape, 2),
-        (rough, start),
-        [(9, 9), shape],
-        settings,
-        extent=(32.0, 32.0),
-    )
+    plan = plan_of([(9, 9), shape], [1, 1], 1e-6)
+    found = optimise_fields(Images(blobs(shape, 1), blobs(shape, 2)), (rough, start), plan, mse)
     torch.testing.assert_close(found[0].u, rough.u, atol=1e-5, rtol=0)
     torch.testing.assert_close(found[1].u, start.u, atol=1e-5, rtol=0)
 
@@ -126,19 +133,15 @@ def test_what_is_fine_in_the_start_is_not_lost_on_the_coarse_grids():
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_an_anchor_holds_the_fields_where_they_began(dimension: int):
     shape = (16, 18, 20)[:dimension]
-    moving = blobs(shape, 1)
-    fixed = blobs(shape, 2)
+    images = Images(blobs(shape, 1), blobs(shape, 2))
     start = (
         smooth_field(shape, 3, size=0.02, dtype=torch.float32),
         smooth_field(shape, 4, size=0.02, dtype=torch.float32),
     )
 
     def away(anchor: float) -> float:
-        settings = FieldSettings(mse, steps=(20, 30), learning_rate=0.2, anchor=anchor)
-        shapes = [tuple(n // 2 for n in shape), shape]
-        found = optimise_fields(
-            moving, fixed, start, shapes, settings, extent=[n - 1.0 for n in shape]
-        )
+        plan = plan_of([tuple(n // 2 for n in shape), shape], [20, 30], 0.2)
+        found = optimise_fields(images, start, plan, mse, pull=anchor)
         return sum(
             float((100 * (phi.u - first.u)).square().mean())
             for phi, first in zip(found, start, strict=True)

@@ -8,7 +8,8 @@ import torch
 
 from gradicon.models import ModelConfig, build, save
 from gradicon.models.zoo import DEFAULT, find
-from gradicon.registration import options as choices
+from gradicon.registration import decide
+from gradicon.registration.decide import choose_model
 from gradicon.registration.options import Options
 from gradicon.registration.register import register
 from registration.pairs import sample_image
@@ -16,12 +17,12 @@ from registration.pairs import sample_image
 
 def test_three_dimensions_and_one_modality_get_the_default_model():
     auto = Options()
-    assert auto.model_file(3, one_kind=True) == find(DEFAULT)
-    assert auto.model_file(2, one_kind=True) is None
-    assert auto.model_file(3, one_kind=False) is None
-    assert Options(similarity="mind_ssc").model_file(3, one_kind=True) is None
-    assert Options(model="none").model_file(3, one_kind=True) is None
-    assert Options(model=DEFAULT).model_file(3, one_kind=False) == find(DEFAULT)
+    assert choose_model(auto, 3, one_kind=True) == find(DEFAULT)
+    assert choose_model(auto, 2, one_kind=True) is None
+    assert choose_model(auto, 3, one_kind=False) is None
+    assert choose_model(Options(similarity="mind_ssc"), 3, one_kind=True) is None
+    assert choose_model(Options(model="none"), 3, one_kind=True) is None
+    assert choose_model(Options(model=DEFAULT), 3, one_kind=False) == find(DEFAULT)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_three_dimensions_and_one_modality_get_the_default_model():
 )
 def test_without_refinement_a_pair_that_no_model_is_for_is_refused(dimension: int, what: str):
     with pytest.raises(ValueError, match=f"no model in the box is for {what}"):
-        Options(refine=0).model_file(dimension, one_kind=False)
+        choose_model(Options(refine=0), dimension, one_kind=False)
 
 
 def test_a_ct_and_an_mr_scan_are_registered_from_scratch():
@@ -38,7 +39,7 @@ def test_a_ct_and_an_mr_scan_are_registered_from_scratch():
     found = register(
         ct, fixed, Options(refine=1, fixed_modality="ct", moving_modality="mr", init="none")
     )
-    assert found.pair.model is None
+    assert found.plan.model is None
     assert found.made == "no model was asked: the fields were optimised from scratch"
 
 
@@ -50,7 +51,7 @@ def test_the_answer_of_the_default_model_alone_is_better_than_the_start_and_refi
     )
     assert alone.similarity[1] < alone.similarity[0] - 0.1
     assert alone.made == "the answer of the model default, as it is, not refined"
-    assert refined.pair.model == find(DEFAULT)
+    assert refined.plan.model == find(DEFAULT)
     assert refined.similarity[1] < refined.similarity[0] - 0.1
     shape = refined.phi.u.shape[2:]
     assert (
@@ -69,7 +70,7 @@ def test_an_answer_that_makes_the_images_less_alike_is_not_built_on(
     recipe = "[training]\naugment = true\n"
     data = '{"crop": "fit", "spacing_mm": [], "shape": [20, 24, 22]}'
     save(bad, tmp_path / "bad.safetensors", provenance={"recipe": recipe, "data": data})
-    monkeypatch.setattr(choices, "find", lambda _: tmp_path / "bad.safetensors")
+    monkeypatch.setattr(decide, "find", lambda _: tmp_path / "bad.safetensors")
     fixed = sample_image("fixed")
     moving = sample_image("moving")
     found = register(fixed, moving, Options(refine=3, device="cpu"))

@@ -1,6 +1,7 @@
 """A model says how its images were prepared, and gets them so."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 from gradicon import ModelConfig, Options, build, lncc, register
 from gradicon.models import read_header, save
-from gradicon.registration import answer
+from gradicon.registration.presets import PRESETS
 from registration.pairs import rotated_world, sample_image
 
 SMALL = ModelConfig(stage=1, resolutions=1, down_channels=(4, 8), up_channels=(4, 8))
@@ -93,9 +94,9 @@ def test_a_model_that_does_not_say_works_on_the_images_own_grid(tmp_path: Path):
 
 
 def test_a_model_trained_on_images_out_of_place_is_started_like_anything_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ):
-    monkeypatch.setattr(answer, "_ANCHOR", 0.0)
+    free = replace(PRESETS, answer=replace(PRESETS.answer, held=0.0))
     path = tmp_path / "model.safetensors"
     data = {"crop": "fit", "spacing_mm": [], "shape": [20, 24, 22]}
     save(
@@ -107,7 +108,7 @@ def test_a_model_trained_on_images_out_of_place_is_started_like_anything_else(
     fixed = sample_image("fixed")
     moving = sample_image("moving")
     scratch, unrefined, refined = (
-        register(fixed, moving, options)
+        register(fixed, moving, options, presets=free)
         for options in (
             Options(model="none", refine=4),
             Options(model=str(path), refine=0),

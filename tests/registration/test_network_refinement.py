@@ -7,7 +7,7 @@ from gradicon.core.objective import Objective
 from gradicon.core.similarity import mse
 from gradicon.core.transform import DisplacementField
 from gradicon.models import Model, ModelConfig, build
-from gradicon.registration.solve.fields import fold_barrier
+from gradicon.registration.solve.barrier import fold_barrier
 from gradicon.registration.solve.network import random_points, refine
 from maps import blobs, smooth_field
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -11,8 +12,10 @@ from gradicon.core.jacobian import Side, fold_percentage, sd_log_jacobian
 from gradicon.models import ModelConfig, build, save
 from gradicon.physical.images import from_sitk, space_of
 from gradicon.physical.transforms import jacobian_image, transform_points
+from gradicon.registration.grids import steps_per_level
 from gradicon.registration.options import Options
-from gradicon.registration.register import Registration, _steps, register
+from gradicon.registration.presets import PRESETS
+from gradicon.registration.register import Registration, register
 from registration.pairs import error_of, rotated_world, sample_image, synthetic_pair
 
 QUICK = Options(model="none", refine=10)
@@ -101,8 +104,9 @@ def test_points_come_back_within_the_error_that_is_stated(found: Registration):
 def test_of_large_grids_every_second_voxel_is_kept_and_the_images_are_as_alike(
     found: Registration, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("gradicon.registration.solve.fields._KEPT_WHOLE", 0)
-    kept = register(sample_image("fixed"), sample_image("moving"), QUICK)
+    presets = replace(PRESETS, grid=replace(PRESETS.grid, large=0))
+    monkeypatch.setattr("gradicon.registration.decide.steps_per_level", lambda *_: [10] * 3)
+    kept = register(sample_image("fixed"), sample_image("moving"), QUICK, presets=presets)
     assert (
         kept.phi.u.shape[2:]
         == kept.inverse_phi.u.shape[2:]
@@ -311,11 +315,11 @@ def test_what_a_volume_holds_is_registered_as_well(found: Registration):
 
 
 def test_large_scans_get_few_steps_where_voxels_are_many_and_more_where_they_are_few():
-    assert _steps(60, [(9, 13, 10), (18, 25, 20), (35, 50, 39)]) == (60, 60, 60)
-    coarsest, coarse, middle, finest = _steps(
+    assert steps_per_level(60, [(9, 13, 10), (18, 25, 20), (35, 50, 39)]) == [60, 60, 60]
+    coarsest, coarse, middle, finest = steps_per_level(
         60, [(20, 25, 21), (40, 50, 42), (80, 100, 83), (160, 200, 166)]
     )
     assert coarsest == 360
     assert coarsest > coarse > middle > finest == 21
-    assert _steps(60, [(160, 200, 166)]) == (finest,)
-    assert _steps(1, [(40, 50, 42), (80, 100, 83), (160, 200, 166)]) == (3, 1, 1)
+    assert steps_per_level(60, [(160, 200, 166)]) == [finest]
+    assert steps_per_level(1, [(40, 50, 42), (80, 100, 83), (160, 200, 166)]) == [3, 1, 1]

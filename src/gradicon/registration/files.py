@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from gradicon.models import read_header
 from gradicon.physical.images import read_image
 from gradicon.registration.options import Options
 from gradicon.registration.register import OnStep, register
@@ -40,9 +39,9 @@ def register_files(
         moving_mask=masks[1],
         on_step=on_step,
     )
-    if found.pair.model is not None:
+    if found.plan.model is not None and found.plan.header is not None:
         provenance |= {
-            "model": found.pair.model.name,
-            "model sha256": read_header(found.pair.model).sha256,
+            "model": found.plan.model.name,
+            "model sha256": found.plan.header.sha256,
         }
     return write_outputs(out, found, carried, score(carried, found.transform), provenance)

@@ -1,14 +1,13 @@
 """How to register: the choices a person can make. The defaults need no tuning."""
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
 from gradicon.core.similarity import SIMILARITIES, penalty_weight
 from gradicon.errors import GradiconError
-from gradicon.models.zoo import DEFAULT, find
+from gradicon.models.zoo import find
 from gradicon.registration.start import INITS, Init
 
 Modality = Literal["auto", "ct", "mr"]
@@ -17,12 +16,6 @@ Device = Literal["auto", "cpu", "cuda"]
 DEVICES = ("auto", "cpu", "cuda")
 AUTO = "auto"
 NONE = "none"
-_OF_ONE_KIND = (
-    "lncc",
-    "squared_lncc",
-    "ncc",
-    "mse",
-)  # measures of images in which the same tissue is as bright
 
 
 @dataclass(frozen=True)
@@ -90,22 +83,6 @@ class Options:
     def penalty_weight(self) -> float:
         """The paper's lambda, given or by default."""
         return penalty_weight(self.similarity) if self.weight is None else self.weight
-
-    def model_file(self, dimension: int, *, one_kind: bool) -> Path | None:
-        """The model to take for a pair: `one_kind` is whether its images are of one modality."""
-        if self.model == NONE:
-            return None
-        if self.model != AUTO:
-            return find(self.model)
-        if dimension == 3 and one_kind and self.similarity in _OF_ONE_KIND:
-            return find(DEFAULT)
-        if self.refine == 0 or self.refine_network:
-            what = "2-D images" if dimension == 2 else "images of different kinds"
-            raise GradiconError(
-                f"no model in the box is for {what}: give one with --model, or leave "
-                "--refine as it is"
-            )
-        return None
 
     @property
     def refines_fields(self) -> bool:

@@ -110,7 +110,6 @@ def summarise(found: Registration, scores: Scores, provenance: Mapping[str, str]
             "note": found.pair.start.note,
             "fixed_mm_to_moving_mm": found.pair.start.matrix.tolist(),
         },
-        "modalities": {"fixed": found.pair.modalities[0], "moving": found.pair.modalities[1]},
         "working_grid": {"shape": list(shape), "spacing_mm": list(found.pair.space.spacing_mm)},
         "warped_pixel_type": pixel_type(found.warped),
         "options": found.options.as_dict(),
@@ -202,7 +201,7 @@ def _tables(scores: Scores) -> list[tuple[str, list[str], list[list[str]]]]:
 
 
 def _notes(found: Registration) -> list[str]:
-    fixed, moving = (kind.upper() for kind in found.pair.modalities)
+    fixed, moving = (kind.upper() for kind in found.plan.kinds)
     notes = [
         f"Deformation: {found.made}.",
         (

@@ -1,7 +1,6 @@
-"""Where a map folds, from whichever side of a voxel one looks, and how to smooth it there until it
-does not.
-"""
+"""Where a map folds, seen from any side of a voxel, and how to smooth it there."""
 
+from collections.abc import Sequence
 from itertools import product
 from typing import get_args
 
@@ -11,18 +10,7 @@ from torch import Tensor
 from gradicon.core.jacobian import Side, jacobian_determinant
 from gradicon.core.sampling import box_mean
 from gradicon.core.transform import DisplacementField
-
-_RADII = (
-    1,
-    1,
-    1,
-    2,
-    2,
-    2,
-    4,
-    4,
-    4,
-)  # voxels: over how many a map is averaged where it folds, one after the other
+from gradicon.registration.presets import PRESETS
 
 
 def folded(phi: DisplacementField) -> Tensor:
@@ -40,18 +28,19 @@ def folded(phi: DisplacementField) -> Tensor:
 
 
 def smoothed_where(phi: DisplacementField, folds: Tensor, radius: int) -> DisplacementField:
-    """The map, averaged over `radius` voxels to each side where `folds` is 1; fading out over some
-    voxels more.
-    """
+    """The map, averaged over `radius` voxels to each side where `folds` is 1, and fading out."""
     near = (_mean(folds, radius + 1) > 0).to(phi.u)
     return DisplacementField(torch.lerp(phi.u, _mean(phi.u, radius), _mean(near, radius)))
 
 
-def without_folds(phi: DisplacementField) -> DisplacementField:
-    """The map, smoothed where it folds, more and more, until it does not, or as far as
-    that goes.
+def without_folds(
+    phi: DisplacementField, radii: Sequence[int] = PRESETS.repair
+) -> DisplacementField:
+    """The map, smoothed where it folds until it does not, or as far as that goes.
+
+    `radii` are the voxels over which it is averaged there, one after the other.
     """
-    for radius in _RADII:
+    for radius in radii:
         folds = folded(phi)
         if not folds.any():
             break

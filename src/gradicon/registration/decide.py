@@ -1,0 +1,139 @@
+"""From two scans, a model and a person's choices to a plan: every decision, taken once."""
+
+from math import prod
+from pathlib import Path
+
+from gradicon.errors import GradiconError
+from gradicon.models import read_header
+from gradicon.models.zoo import DEFAULT, find
+from gradicon.physical.space import Space
+from gradicon.registration.grids import place_grid, pyramid, steps_per_level, working_space
+from gradicon.registration.options import AUTO, NONE, Options
+from gradicon.registration.plan import FieldPlan, Level, Measure, Plan, Way
+from gradicon.registration.presets import PRESETS, Presets
+
+_WINDOWED = ("lncc", "squared_lncc")
+_OF_ONE_KIND = ("lncc", "squared_lncc", "ncc", "mse")  # the same tissue is as bright in both
+
+
+def choose_model(options: Options, dimension: int, *, one_kind: bool) -> Path | None:
+    """The model to ask for a pair. `one_kind` is whether its images are of one modality."""
+    if options.model == NONE:
+        return None
+    if options.model != AUTO:
+        return find(options.model)
+    if dimension == 3 and one_kind and options.similarity in _OF_ONE_KIND:
+        return find(DEFAULT)
+    if options.refine == 0 or options.refine_network:
+        what = "2-D images" if dimension == 2 else "images of different kinds"
+        raise GradiconError(
+            f"no model in the box is for {what}: give one with --model, or leave --refine as it is"
+        )
+    return None
+
+
+def make_plan(
+    fixed: Space,
+    kinds: tuple[str, str],
+    options: Options,
+    *,
+    presets: Presets = PRESETS,
+) -> Plan:
+    """Decide everything.
+
+    Args:
+        fixed: where the fixed image lies, in canonical orientation.
+        kinds: "ct" or "mr", of fixed and moving.
+        options: what the person chose.
+        presets: the numbers behind it.
+    """
+    model = choose_model(options, len(fixed.shape), one_kind=kinds[0] == kinds[1])
+    header = None if model is None else read_header(model)
+    grid = None if header is None else header.grid
+    placed = None if grid is None else place_grid(grid, fixed)
+    augmented = header is not None and header.augmented  # it knows images that are out of place
+    sees_all = grid is not None and grid.spacing_mm is None and augmented
+    seen = placed if sees_all and options.refines_fields else None
+    space = placed if placed and not seen else working_space(fixed, presets.grid)
+    trained = model is not None and seen is None
+    as_trained = grid is not None and not augmented and options.init == "auto"
+    fields = None
+    fallback = None
+    if options.refines_fields:
+        fields = _plan_fields(space, options, presets, answered=model is not None, trained=trained)
+    if fields is not None and model is not None and options.model == AUTO:
+        fallback = _plan_fields(space, options, presets, answered=False, trained=trained)
+    return Plan(
+        way=_way(model, options),
+        model=model,
+        header=header,
+        start="model" if as_trained else options.init,
+        kinds=kinds,
+        mask_outside=options.mask_outside,
+        space=space,
+        seen=seen,
+        beyond="zero" if space is placed else "border",
+        measure=_plan_measure(space, options, presets, trained=trained),
+        fields=fields,
+        fallback=fallback,
+        network_steps=options.refine if options.refine_network else 0,
+        weight=options.penalty_weight,
+        seed=options.seed,
+        presets=presets,
+    )
+
+
+def _way(model: Path | None, options: Options) -> Way:
+    if model is None:
+        return "from scratch"
+    if options.refine_network:
+        return "answer and network"
+    return "answer and fields" if options.refines_fields else "answer alone"
+
+
+def _plan_measure(space: Space, options: Options, presets: Presets, *, trained: bool) -> Measure:
+    """Windows are as wide in mm along every axis, but on a model's grid, where a voxel is one."""
+    preset = presets.measure
+    sigma: tuple[float, ...] = ()
+    if options.similarity in _WINDOWED:
+        shortest = min(space.spacing_mm)
+        sigma = tuple(
+            max(preset.window * shortest / length, preset.narrowest) for length in space.spacing_mm
+        )
+        if trained:
+            sigma = (preset.trained_window,) * len(space.shape)
+    return Measure(options.similarity, sigma, preset.every, preset.patch)
+
+
+def _plan_fields(
+    space: Space,
+    options: Options,
+    presets: Presets,
+    *,
+    answered: bool,
+    trained: bool,
+) -> FieldPlan:
+    """On a model's grid a voxel is a voxel, as in its training, however long it is."""
+    preset = presets.fields
+    shapes = pyramid(space.shape, space.spacing_mm, presets.grid)
+    if trained and answered:
+        shapes = shapes[-1:]
+    steps = steps_per_level(options.refine, shapes, presets)
+    cell = preset.trained_cell if trained else preset.cell
+    levels = [
+        Level(
+            shape,
+            before if prod(shape) > presets.grid.large else shape,
+            count,
+            cell + (prod(shape) > preset.points * cell ** len(shape)),
+        )
+        for shape, before, count in zip(shapes, [shapes[0], *shapes[:-1]], steps, strict=True)
+    ]
+    return FieldPlan(
+        levels=tuple(levels),
+        lengths=(1.0,) * len(space.shape) if trained else space.spacing_mm,
+        rate=preset.trained_rate if trained else preset.rate,
+        weight=options.penalty_weight,
+        barrier=preset.mind_barrier if options.similarity == "mind_ssc" else preset.barrier,
+        held=answered and not trained,
+    )

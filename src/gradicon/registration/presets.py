@@ -1,0 +1,170 @@
+"""Every number that steers a result, with what it is for. Nothing else in the solvers has any.
+
+A `Plan` is made of these; `benchmarks/presets.py` changes one at a time and measures what comes of
+it, on training pairs: docs/results/presets.md has the table. What a user may choose is in
+`options.py`; what the paper says is where the paper's quantities are, in `core/`.
+"""
+
+from dataclasses import dataclass, field
+from typing import final
+
+ALGORITHM = 1
+"""Goes up by one whenever the same files and options give another result, so that results which
+were kept are not taken for new ones."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GridPreset:
+    """The grid that is worked on, and the coarser ones that lead to it."""
+
+    most_voxels: int = 5_500_000
+    """Of the working grid: a brain at 1 mm. Larger scans are worked on with larger voxels."""
+
+    growth: float = 1.02
+    """By which voxels grow until they are few enough."""
+
+    coarsest_voxels: int = 40_000
+    """The first grid of all has no more: motion of half the field of view is a few voxels there."""
+
+    levels: int = 3
+    """At least, however few voxels there are."""
+
+    large: int = 600_000
+    """Voxels of a grid beyond which maps are kept on the grid of the level before, and steps are
+    fewer: the displacements are made of pieces twice as long, and nothing is lost."""
+
+    thick: float = 1.5
+    """An axis is halved once its voxels are no longer than so many times the shortest: thick slices
+    wait until the plane has caught up."""
+
+    shortest_axis: int = 16
+    """Voxels of an axis that is still halved."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MeasurePreset:
+    """How images are compared while fields are optimised."""
+
+    window: float = 2.0
+    """LNCC's sigma, in voxels of the finest axis."""
+
+    trained_window: float = 5.0
+    """The same on a model's own grid, in voxels of every axis: the paper's, as in its training."""
+
+    narrowest: float = 0.5
+    """Of that window across thick slices, in their voxels: less would compare single voxels."""
+
+    every: int = 2
+    """Voxels from one of LNCC's windows to the next, which is as good and several times faster."""
+
+    patch: int = 1
+    """Voxels of MIND's patches and of their distance: finer than the reference's 2."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FieldPreset:
+    """How displacement fields are optimised."""
+
+    rate: float = 0.8
+    """Adam's, in voxels of the level at work: how far a point may go in a step at first."""
+
+    trained_rate: float = 0.4
+    """The same on a model's own grid."""
+
+    most: float = 6.0
+    """How many times `--refine` steps a coarse level of a large scan has at the most."""
+
+    cell: int = 3
+    """Voxels along each axis to a point of the penalty."""
+
+    trained_cell: int = 2
+    """The same on a model's own grid: the paper's."""
+
+    points: int = 100_000
+    """Of the penalty, beyond which a cell is one voxel longer."""
+
+    knots: int = 2
+    """Voxels from one free parameter of a field to the next."""
+
+    barrier: float = 30.0
+    """The weight of what keeps maps from folding between the points of the penalty."""
+
+    mind_barrier: float = 3.0
+    """The same with MIND, whose numbers are a tenth of LNCC's."""
+
+    margin: float = 0.05
+    """Determinants below this are what the barrier sees."""
+
+    empty: float = 0.02
+    """Intensities up to this, of [0,1], are background: where both images are, nothing is read."""
+
+    around: int = 8
+    """Voxels about what is not background that are read all the same."""
+
+    last_rate: float = 0.02
+    """Of the first rate: what the rate of a level falls to along half a cosine."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class AnswerPreset:
+    """What becomes of a network's answer."""
+
+    held: float = 0.1
+    """How strongly refinement is pulled back to an answer that makes the images alike entirely."""
+
+    unlike: float = 0.15
+    """1 - LNCC of an answer from which on there is no pull: likeness has much to say there."""
+
+    least: float = 0.02
+    """The pull where the network's grid is `finer` than the images, and it saw all their detail."""
+
+    finer: float = 1.6
+    """How many times as many voxels along every axis."""
+
+    learning_rate: float = 2e-5
+    """Adam's where the network's own weights are refined."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class InversePreset:
+    """The solver of phi(y) = x. Its numbers say how exact it is, not what is found."""
+
+    close: float = 0.01
+    """Voxels: an inverse that is off by less is left alone."""
+
+    iterations: int = 25
+    """In all."""
+
+    plain: int = 5
+    """Of them without derivatives."""
+
+    damping: float = 1e-3
+    """Of Newton's equations."""
+
+    longest: float = 5.0
+    """Of a step, in voxels."""
+
+    points: int = 200_000
+    """Random points between voxels at which the error of an inverse is measured."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Presets:
+    """All of them."""
+
+    grid: GridPreset = field(default_factory=GridPreset)
+    measure: MeasurePreset = field(default_factory=MeasurePreset)
+    fields: FieldPreset = field(default_factory=FieldPreset)
+    answer: AnswerPreset = field(default_factory=AnswerPreset)
+    inverse: InversePreset = field(default_factory=InversePreset)
+    repair: tuple[int, ...] = (1, 1, 1, 2, 2, 2, 4, 4, 4)
+    """Voxels over which a map is averaged where it folds, one after the other until it does not."""
+
+
+PRESETS = Presets()
