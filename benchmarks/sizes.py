@@ -37,7 +37,7 @@ def measure(path: Path, shelves: dict[str, Shelf], device: torch.device) -> dict
         "million_weights": round(sum(p.numel() for p in network.parameters()) / 1e6, 2),
         "megabytes": round(path.stat().st_size / 1e6, 1),
         "answer_ms": round(_answer_ms(network, next(iter(shelves.values()))), 2),
-        "recipe": header.provenance["recipe"],
+        "recipe": "" if header.training is None else header.training.recipe,
         "scores": {name: validate(network, shelf, lncc) for name, shelf in shelves.items()},
     }
 

@@ -50,8 +50,9 @@ LAYERS = {
         "core",
     },
 }
-FOR_ALL = {"gradicon.errors"}
+FOR_ALL = {"gradicon.errors", "gradicon.files"}
 EXTRA = {
+    "physical/preprocess.py": {"models.header"},
     "training/scans.py": {"physical"},
     "training/manifest.py": {"physical.lists"},
 }  # what reads scans, and lists of them

@@ -63,7 +63,7 @@ def test_weights_of_the_reference_are_imported(weights: Path, tmp_path: Path):
     torch.testing.assert_close(phi, case.arrays["eval_phi"], rtol=0, atol=1e-5)
     told = json.loads(gradicon("inspect", out).stdout)
     assert told["config"]["stage"] == 1
-    assert told["provenance"]["imported from"] == "network.trch"
+    assert told["notes"]["imported from"] == "network.trch"
 
 
 def test_import_refuses_what_it_should(weights: Path, tmp_path: Path):

@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -6,9 +7,23 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from gradicon.models import CheckpointError, Model, ModelConfig, build, load, read_header, save
+from gradicon.models import (
+    CheckpointError,
+    Model,
+    ModelConfig,
+    Preprocessing,
+    Training,
+    build,
+    load,
+    read_header,
+    save,
+)
+from gradicon.models.checkpoint import hash_texts
+from gradicon.models.earlier import convert_earlier
 from maps import blobs
 
+PREPROCESSING = Preprocessing(shape=(20, 20), modality="ct", window=(-500.0, 100.0))
+TRAINING = Training(recipe="[data]", dataset="ab", command="train", version="1", score=0.5)
 CONFIG = ModelConfig(dimension=2, stage=2, resolutions=2, down_channels=(4, 8), up_channels=(4, 8))
 
 
@@ -26,7 +41,13 @@ def model() -> Model:
 
 @pytest.fixture
 def file(model: Model, tmp_path: Path) -> Path:
-    save(model, tmp_path / "model.safetensors", provenance={"command": "train"})
+    save(
+        model,
+        tmp_path / "model.safetensors",
+        preprocessing=PREPROCESSING,
+        training=TRAINING,
+        notes={"by": "hand"},
+    )
     return tmp_path / "model.safetensors"
 
 
@@ -56,20 +77,74 @@ def test_a_model_comes_back_bit_for_bit(model: Model, file: Path):
     assert torch.equal(back(a, b).on_grid((21, 23)), model(a, b).on_grid((21, 23)))
 
 
+def _changed(section: str, **values: object) -> dict[str, str]:
+    """A section of the header as JSON, with fields changed, or left out where None is given."""
+    fields = asdict(PREPROCESSING if section == "preprocessing" else TRAINING) | values
+    return {section: json.dumps({name: v for name, v in fields.items() if v is not ...})}
+
+
 @pytest.mark.parametrize(
-    ("recipe", "augmented"),
+    ("section", "values", "message"),
     [
-        ("[training]\naugment = true", True),
-        ("[training]\nseed = 1", False),
-        ("training = 3", False),
-        ("by hand, see mail", False),
+        ("preprocessing", {"crop": ...}, r"\[preprocessing\] crop is missing"),
+        ("preprocessing", {"crop": "cut"}, r"\[preprocessing\] crop must be one of fit, center"),
+        ("preprocessing", {"cropped": 1}, r"\[preprocessing\] unknown name 'cropped'"),
+        ("preprocessing", {"shape": [4, 4]}, "shape must be 2 or 3 whole numbers of at least 8"),
+        ("preprocessing", {"shape": 20}, r"\[preprocessing\] shape must be a list"),
+        ("preprocessing", {"window": [5, -5]}, "window must go up"),
+        ("preprocessing", {"window": [5]}, "window must be a list of 2"),
+        ("preprocessing", {"percentiles": [1, 101]}, "percentiles must go up within 0 and 100"),
+        ("preprocessing", {"spacing_mm": [1, 1]}, "spacing_mm is for crop"),
+        ("preprocessing", {"augmented": "no"}, "augmented must be true or false"),
+        ("preprocessing", {"order": "mask"}, "order must be one of"),
+        ("training", {"recipe": ...}, r"\[training\] recipe is missing"),
+        ("training", {"steps": "many"}, r"\[training\] steps must be a whole number"),
+        ("training", {"score": "good"}, r"\[training\] score must be a number"),
     ],
 )
-def test_what_is_noted_as_a_recipe_says_whether_images_were_moved(
-    model: Model, tmp_path: Path, recipe: str, augmented: bool
+def test_a_field_of_the_header_that_is_wrong_is_named(
+    file: Path, section: str, values: dict[str, object], message: str
 ):
-    save(model, tmp_path / "m.safetensors", provenance={"recipe": recipe})
-    assert read_header(tmp_path / "m.safetensors").augmented == augmented
+    with pytest.raises(CheckpointError, match=f"model.safetensors: unreadable header: .*{message}"):
+        read_header(rewritten(file, metadata=_changed(section, **values)))
+
+
+def test_a_header_may_say_nothing_of_preprocessing_and_training(model: Model, tmp_path: Path):
+    save(model, tmp_path / "m.safetensors")
+    header = read_header(tmp_path / "m.safetensors")
+    assert header.preprocessing is None
+    assert header.training is None
+
+
+def test_an_earlier_file_is_refused_and_converted(model: Model, file: Path, tmp_path: Path):
+    """The format before this one, written here as it was."""
+    config = json.dumps(model.config.to_dict())
+    data = {"crop": "fit", "shape": [20, 20], "spacing_mm": [], "modality": "mr"}
+    provenance = {
+        "data": json.dumps(data | {"mask_outside": False}),
+        "recipe": "[training]\naugment = true\n",
+        "command": "train it",
+        "steps": "7",
+        "who": "me",
+    }
+    metadata = {"format": "gradicon-1", "config": config, "provenance": json.dumps(provenance)}
+    state = {name: t.contiguous() for name, t in model.net.state_dict().items()}
+    metadata["sha256"] = hash_texts([metadata[k] for k in metadata], state)
+    save_file(state, tmp_path / "old.safetensors", metadata=metadata)
+    with pytest.raises(CheckpointError, match=r"earlier version: convert it with `gradicon import"):
+        read_header(tmp_path / "old.safetensors")
+    convert_earlier(tmp_path / "old.safetensors", tmp_path / "new.safetensors")
+    header = read_header(tmp_path / "new.safetensors")
+    assert header.preprocessing == Preprocessing(
+        shape=(20, 20), modality="mr", mask_outside=False, augmented=True
+    )
+    assert header.training is not None
+    assert (header.training.command, header.training.steps) == ("train it", 7)
+    assert header.notes == {"who": "me"}
+    converted = load(tmp_path / "new.safetensors").state_dict()
+    assert all(torch.equal(converted[k], v) for k, v in model.state_dict().items())
+    with pytest.raises(CheckpointError, match="nothing to convert"):
+        convert_earlier(file, tmp_path / "again.safetensors")
 
 
 def test_half_precision_halves_the_file_and_rounds_the_weights(
@@ -92,7 +167,9 @@ def test_half_precision_halves_the_file_and_rounds_the_weights(
 def test_the_header_is_readable_by_anyone(file: Path):
     header = read_header(file)
     assert header.config == CONFIG
-    assert header.provenance == {"command": "train"}
+    assert header.preprocessing == PREPROCESSING
+    assert header.training == TRAINING
+    assert header.notes == {"by": "hand"}
     raw = file.read_bytes()
     text = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"]
     assert json.loads(text["config"])["down_channels"] == [4, 8]
@@ -142,7 +219,7 @@ def test_a_pickle_is_refused_without_being_run(tmp_path: Path):
 def test_a_missing_file_and_folder_are_named(model: Model, tmp_path: Path):
     with pytest.raises(FileNotFoundError, match="nowhere.safetensors: no such checkpoint file"):
         load(tmp_path / "nowhere.safetensors")
-    with pytest.raises(FileNotFoundError, match="the folder .*none does not exist"):
+    with pytest.raises(OSError, match="the folder .*none does not exist"):
         save(model, tmp_path / "none" / "model.safetensors")
 
 

@@ -18,10 +18,11 @@ def test_every_model_has_a_card_and_loads_with_its_hash_checked(name: str):
     assert found.path == find(name)
     assert found.path.stat().st_size <= MOST
     assert load(found.path).config == found.header.config
-    assert found.header.provenance["command"] in found.commands
-    assert (
-        float(found.header.provenance["training minutes"]) <= found.minutes
-    )  # it may have started from another model
+    training = found.header.training
+    assert training is not None
+    assert training.command in found.commands
+    assert training.minutes <= found.minutes  # it may have started from another model
+    assert found.header.preprocessing is not None
     assert found.data
     assert found.limits
 

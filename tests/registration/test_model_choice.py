@@ -6,7 +6,7 @@ import pytest
 import SimpleITK as sitk
 import torch
 
-from gradicon.models import ModelConfig, build, save
+from gradicon.models import ModelConfig, Preprocessing, build, save
 from gradicon.models.zoo import DEFAULT, find
 from gradicon.registration import decide
 from gradicon.registration.decide import choose_model
@@ -17,12 +17,16 @@ from registration.pairs import sample_image
 
 def test_three_dimensions_and_one_modality_get_the_default_model():
     auto = Options()
-    assert choose_model(auto, 3, one_kind=True) == find(DEFAULT)
+    chosen = choose_model(auto, 3, one_kind=True)
+    assert chosen is not None
+    assert chosen.path == find(DEFAULT)
     assert choose_model(auto, 2, one_kind=True) is None
     assert choose_model(auto, 3, one_kind=False) is None
     assert choose_model(Options(similarity="mind_ssc"), 3, one_kind=True) is None
     assert choose_model(Options(model="none"), 3, one_kind=True) is None
-    assert choose_model(Options(model=DEFAULT), 3, one_kind=False) == find(DEFAULT)
+    asked = choose_model(Options(model=DEFAULT), 3, one_kind=False)
+    assert asked is not None
+    assert asked.path == find(DEFAULT)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +55,8 @@ def test_the_answer_of_the_default_model_alone_is_better_than_the_start_and_refi
     )
     assert alone.similarity[1] < alone.similarity[0] - 0.1
     assert alone.made == "the answer of the model default, as it is, not refined"
-    assert refined.plan.model == find(DEFAULT)
+    assert refined.plan.model is not None
+    assert refined.plan.model.path == find(DEFAULT)
     assert refined.similarity[1] < refined.similarity[0] - 0.1
     shape = refined.phi.u.shape[2:]
     assert (
@@ -67,9 +72,8 @@ def test_an_answer_that_makes_the_images_less_alike_is_not_built_on(
     for name, parameter in bad.named_parameters():
         if "last" in name:
             torch.nn.init.normal_(parameter, std=0.5)
-    recipe = "[training]\naugment = true\n"
-    data = '{"crop": "fit", "spacing_mm": [], "shape": [20, 24, 22]}'
-    save(bad, tmp_path / "bad.safetensors", provenance={"recipe": recipe, "data": data})
+    preprocessing = Preprocessing(shape=(20, 24, 22), augmented=True)
+    save(bad, tmp_path / "bad.safetensors", preprocessing=preprocessing)
     monkeypatch.setattr(decide, "find", lambda _: tmp_path / "bad.safetensors")
     fixed = sample_image("fixed")
     moving = sample_image("moving")

@@ -1,6 +1,5 @@
 """A model says how its images were prepared, and gets them so."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import SimpleITK as sitk
 import torch
 
 from gradicon import ModelConfig, Options, build, lncc, register
-from gradicon.models import read_header, save
+from gradicon.models import Preprocessing, read_header, save
 from gradicon.registration.presets import PRESETS
 from registration.pairs import rotated_world, sample_image
 
@@ -21,8 +20,7 @@ def untrained(tmp_path: Path, **data: object) -> str:
     """A model that answers with the identity, on a grid that it asks for."""
     torch.manual_seed(0)
     path = tmp_path / "model.safetensors"
-    given = {"crop": "fit", "spacing_mm": [], "modality": "mr", "mask_outside": True} | data
-    save(build(SMALL), path, provenance={"data": json.dumps(given)})
+    save(build(SMALL), path, preprocessing=Preprocessing(**data))  # type: ignore[arg-type]
     return str(path)
 
 
@@ -38,7 +36,7 @@ def test_whole_images_lie_on_each_other(tmp_path: Path):
     fixed = sample_image("fixed")
     moving = rotated_world(sample_image("moving"))
     found = register(
-        fixed, moving, Options(model=untrained(tmp_path, shape=[20, 24, 22]), refine=0)
+        fixed, moving, Options(model=untrained(tmp_path, shape=(20, 24, 22)), refine=0)
     )
     assert found.pair.space.shape == (20, 24, 22)
     assert "whole images resized to 20 x 24 x 22 voxels" in found.pair.start.note
@@ -50,7 +48,7 @@ def test_whole_images_lie_on_each_other(tmp_path: Path):
 def test_images_are_cut_about_their_centres_and_zero_beyond(tmp_path: Path):
     fixed = sample_image("fixed")
     moving = sample_image("moving")
-    model = untrained(tmp_path, shape=[90, 40, 30], crop="center", spacing_mm=[1, 2, 1])
+    model = untrained(tmp_path, shape=(90, 40, 30), crop="center", spacing_mm=(1.0, 2.0, 1.0))
     found = register(fixed, moving, Options(model=model, refine=0))
     middles = [
         image.TransformContinuousIndexToPhysicalPoint([(n - 1) / 2 for n in image.GetSize()])
@@ -66,7 +64,7 @@ def test_images_are_cut_about_their_centres_and_zero_beyond(tmp_path: Path):
 
 
 def test_images_are_compared_in_the_windows_of_training(tmp_path: Path):
-    model = untrained(tmp_path, shape=[10, 24, 40])  # voxels of three lengths
+    model = untrained(tmp_path, shape=(10, 24, 40))  # voxels of three lengths
     found = register(
         sample_image("fixed"), sample_image("moving"), Options(model=model, refine=0, device="cpu")
     )
@@ -78,7 +76,7 @@ def test_images_are_compared_in_the_windows_of_training(tmp_path: Path):
 def test_an_initialisation_that_is_asked_for_is_used(tmp_path: Path):
     fixed = sample_image("fixed")
     found = register(
-        fixed, fixed, Options(model=untrained(tmp_path, shape=[20, 24, 22]), refine=0, init="none")
+        fixed, fixed, Options(model=untrained(tmp_path, shape=(20, 24, 22)), refine=0, init="none")
     )
     assert found.pair.start.method == "none"
     assert found.pair.space.shape == (20, 24, 22)
@@ -87,7 +85,7 @@ def test_an_initialisation_that_is_asked_for_is_used(tmp_path: Path):
 def test_a_model_that_does_not_say_works_on_the_images_own_grid(tmp_path: Path):
     path = tmp_path / "model.safetensors"
     save(build(SMALL), path)
-    assert read_header(path).grid is None
+    assert read_header(path).preprocessing is None
     fixed = sample_image("fixed")
     found = register(fixed, fixed, Options(model=str(path), refine=0))
     assert found.pair.space.shape == tuple(reversed(fixed.GetSize()))
@@ -98,13 +96,7 @@ def test_a_model_trained_on_images_out_of_place_is_started_like_anything_else(
 ):
     free = replace(PRESETS, answer=replace(PRESETS.answer, held=0.0))
     path = tmp_path / "model.safetensors"
-    data = {"crop": "fit", "spacing_mm": [], "shape": [20, 24, 22]}
-    save(
-        build(SMALL),
-        path,
-        provenance={"data": json.dumps(data), "recipe": "[training]\naugment = true\n"},
-    )
-    assert read_header(path).augmented
+    save(build(SMALL), path, preprocessing=Preprocessing(shape=(20, 24, 22), augmented=True))
     fixed = sample_image("fixed")
     moving = sample_image("moving")
     scratch, unrefined, refined = (

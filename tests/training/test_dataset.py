@@ -32,7 +32,7 @@ def test_what_is_no_prepared_data(tmp_path: Path):
         Dataset.open(tmp_path)
     for text, message in (
         ("{", "cannot be read"),
-        ('{"format": "gradicon-data-0"}', "this version reads gradicon-data-1"),
+        ('{"format": "gradicon-data-0"}', "this version reads gradicon-data-2"),
     ):
         (tmp_path / "dataset.json").write_text(text)
         with pytest.raises(ValueError, match=message):

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gradicon.core.sampling import unit_grid
-from gradicon.models import load, read_header
+from gradicon.models import Preprocessing, load, read_header
 from gradicon.training.batches import Inputs
 from gradicon.training.dataset import Dataset
 from gradicon.training.execute import EagerExecutor
@@ -65,9 +65,12 @@ def test_both_stages_leave_what_they_should(done: Path, data: Path):
     assert lines(done)[2]["validation_landmark_error_mm"] > 0
     header = read_header(done / "model.safetensors")
     assert header.config.stage == 2
-    assert header.provenance["command"] == "the command"
-    assert header.provenance["recipe"] == (done / "recipe.toml").read_text()
-    assert header.provenance["dataset sha256"] == Dataset.open(data).sha256
+    assert header.training is not None
+    assert header.training.command == "the command"
+    assert header.training.recipe == (done / "recipe.toml").read_text()
+    assert header.training.dataset == Dataset.open(data).sha256
+    assert header.training.steps == 7
+    assert header.preprocessing == Preprocessing(shape=(24, 16), augmented=True)
     assert read_header(done / "stage1.safetensors").config.stage == 1
 
 
@@ -103,7 +106,8 @@ def test_a_run_can_start_from_a_trained_model(done: Path, data: Path, tmp_path: 
             )
     found = read_header(tmp_path / "run/model.safetensors")
     assert found.config.stage == 2
-    assert found.provenance["started from sha256"] == read_header(done / begin).sha256
+    assert found.training is not None
+    assert found.training.started_from == read_header(done / begin).sha256
 
 
 def test_a_model_that_the_recipe_cannot_go_on_with_is_refused(

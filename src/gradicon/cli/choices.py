@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from gradicon.core.similarity import PENALTY_WEIGHTS, SIMILARITIES
-from gradicon.registration.options import Device, Modality, Options
+from gradicon.models import Modality
+from gradicon.registration.options import Device, Options
 from gradicon.registration.start import Init
 
 _WEIGHTS = ", ".join(f"{weight:g} with {name}" for name, weight in PENALTY_WEIGHTS.items())
@@ -62,7 +63,7 @@ def _chosen(
         refine_network=refine_network,
         similarity=similarity,
         weight=weight,
-        mask_outside=not mask_similarity_only,
+        mask_outside=False if mask_similarity_only else None,
         device=device,
     )
 

@@ -1,6 +1,5 @@
 """`gradicon import-weights` and `gradicon inspect`."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Annotated
@@ -9,14 +8,16 @@ import typer
 
 import gradicon
 from gradicon.cli.common import Overwrite, refuse_existing
+from gradicon.files import sha256_of
 from gradicon.models import from_icon, read_header, read_icon, save
+from gradicon.models.earlier import convert_earlier
 
 
 def import_weights(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A .trch file of the reference implementation (ICON, uniGradICON).",
+            help="A .trch file of the reference (ICON, uniGradICON), or an earlier checkpoint.",
             show_default=False,
         ),
     ],
@@ -25,23 +26,25 @@ def import_weights(
     ],
     overwrite: Overwrite = False,
 ) -> None:
-    """Turn weights of the reference implementation into a checkpoint that loads anywhere, without
-    pickle.
+    """Turn weights of the reference implementation into a checkpoint, without pickle.
+
+    A checkpoint of an earlier version of gradicon is brought up to date.
 
     Example: `gradicon import-weights Step_2_final.trch -o unigradicon.safetensors`
+
+    Example: `gradicon import-weights earlier.safetensors -o model.safetensors`
     """
     refuse_existing([out], overwrite=overwrite)
-    model = from_icon(read_icon(file))
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    save(
-        model,
-        out,
-        provenance={
+    if file.suffix == ".safetensors":
+        model = convert_earlier(file, out)
+    else:
+        model = from_icon(read_icon(file))
+        notes = {
             "imported from": file.name,
-            "sha256 of that file": digest,
+            "sha256 of that file": sha256_of(file),
             "gradicon": gradicon.__version__,
-        },
-    )
+        }
+        save(model, out, notes=notes)
     count = sum(parameter.numel() for parameter in model.parameters())
     typer.echo(
         f"{out}: Stage{model.config.stage}, {model.config.dimension}-D, {count:,} parameters"
@@ -51,18 +54,8 @@ def import_weights(
 def inspect(
     file: Annotated[Path, typer.Argument(help="A checkpoint.", show_default=False)],
 ) -> None:
-    """Print what a checkpoint says of itself, as JSON: configuration, hash and where it comes from.
+    """Print what a checkpoint says of itself, as JSON: network, preprocessing, training, hash.
 
     Example: `gradicon inspect model.safetensors`
     """
-    header = read_header(file)
-    typer.echo(
-        json.dumps(
-            {
-                "config": header.config.to_dict(),
-                "sha256": header.sha256,
-                "provenance": dict(header.provenance),
-            },
-            indent=2,
-        )
-    )
+    typer.echo(json.dumps(read_header(file).to_dict(), indent=2))

@@ -1,15 +1,10 @@
-"""Checkpoints: one safetensors file with the weights, a readable configuration and a hash. Never
-pickle.
-"""
+"""Checkpoints: one safetensors file with the weights, a typed header and a hash. Never pickle."""
 
 import hashlib
-import json
-import os
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -17,114 +12,123 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from gradicon.errors import GradiconError, MissingFileError
-from gradicon.models.build import Model, ModelConfig, build
+from gradicon.files import written_whole
+from gradicon.models.build import Model, build
+from gradicon.models.header import (
+    SECTIONS,
+    Header,
+    Preprocessing,
+    Training,
+    pack_header,
+    unpack_header,
+)
 
-_FORMAT = "gradicon-1"
+FORMAT = "gradicon-2"
+EARLIER = "gradicon-1"
 
 
 class CheckpointError(GradiconError):
     """A checkpoint that cannot be read, or is not what it says it is."""
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The grid that a network was trained on: how many voxels, and of what size, or None where
-    every image was resized to fit.
+@final
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A file of weights that was opened once: its header is read, its weights wait until asked for.
+
+    Args:
+        path: of the file.
+        header: what it says of itself.
     """
 
-    shape: tuple[int, ...]
-    spacing_mm: tuple[float, ...] | None
-
-
-@dataclass(frozen=True)
-class Header:
-    """What a checkpoint says of itself, readable without loading its weights."""
-
-    config: ModelConfig
-    sha256: str
-    provenance: Mapping[str, str]
+    path: Path
+    header: Header
+    _file: Any
+    _metadata: Mapping[str, str]
 
     @property
-    def grid(self) -> Grid | None:
-        """The grid of its training, if it says so."""
-        if "data" not in self.provenance:
-            return None
-        data: dict[str, Any] = json.loads(self.provenance["data"])
-        return Grid(
-            tuple(data["shape"]), None if data["crop"] == "fit" else tuple(data["spacing_mm"])
-        )
+    def name(self) -> str:
+        """Of the model, for people."""
+        return self.path.stem
 
-    @property
-    def augmented(self) -> bool:
-        """Whether its recipe says that it was trained on images moved out of place at random. Other
-        notes say nothing.
+    def load(self) -> Model:
+        """The network, in evaluation mode and on the CPU.
+
+        Its hash, names, shapes and dtypes are all checked.
         """
         try:
-            training: Any = tomllib.loads(self.provenance.get("recipe", "")).get("training")
-        except tomllib.TOMLDecodeError:
-            return False
-        return isinstance(training, dict) and training.get("augment") is True
+            state = {name: self._file.get_tensor(name) for name in self._file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise CheckpointError(f"{self.path}: damaged ({error}): get it again") from error
+        if _digest(self._metadata, state) != self.header.sha256:
+            raise CheckpointError(
+                f"{self.path}: the contents do not match their hash: "
+                "the file was altered or damaged, get it again"
+            )
+        model = build(self.header.config)
+        load_strictly(model.net, state, source=str(self.path))
+        return model.eval()
+
+
+def open_checkpoint(path: str | Path) -> Checkpoint:
+    """Open a file that `save` wrote."""
+    path = Path(path)
+    if not path.is_file():
+        raise MissingFileError(f"{path}: no such checkpoint file")
+    try:
+        file = safe_open(path, framework="pt")
+        metadata = file.metadata() or {}
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"{path}: not a whole safetensors file ({error}): get it again"
+        ) from error
+    _check_format(path, metadata)
+    try:
+        header = unpack_header(metadata)
+    except (TypeError, GradiconError) as error:
+        raise CheckpointError(f"{path}: unreadable header: {error}") from error
+    return Checkpoint(path, header, file, metadata)
+
+
+def load(path: str | Path) -> Model:
+    """Read a model that `save` wrote, in evaluation mode and on the CPU."""
+    return open_checkpoint(path).load()
+
+
+def read_header(path: str | Path) -> Header:
+    """What a checkpoint says of itself, without its weights."""
+    return open_checkpoint(path).header
 
 
 def save(
     network: Model,
     path: str | Path,
     *,
-    provenance: Mapping[str, str] | None = None,
+    preprocessing: Preprocessing | None = None,
+    training: Training | None = None,
+    notes: Mapping[str, str] | None = None,
     half: bool = False,
 ) -> None:
-    """Write a model to a file: all of it or nothing. `provenance` is free text that travels along,
-    such as the training command.
+    """Write a model to a file: all of it or nothing.
 
-    With `half`, the weights of convolutions are rounded to float16 in the file, which is then half
-    as large; loaded, they are float32 again.
+    Args:
+        network: whose weights and configuration are saved.
+        path: of the file.
+        preprocessing: how images are prepared for it.
+        training: how it came about.
+        notes: free text that travels along.
+        half: round the weights of convolutions to float16 in the file, which is then half as large;
+            loaded, they are float32 again.
     """
-    state = {
-        name: tensor.detach().cpu().contiguous()
-        for name, tensor in network.net.state_dict().items()
-    }
+    weights = network.net.state_dict()
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
     if half:
-        state = {
-            name: _halved(name, tensor) if tensor.ndim > 1 else tensor
-            for name, tensor in state.items()
-        }
-    config = json.dumps(network.config.to_dict())
-    metadata = {
-        "format": _FORMAT,
-        "config": config,
-        "provenance": json.dumps(dict(provenance or {})),
-    }
+        state = {name: _halve(name, tensor) for name, tensor in state.items()}
+    metadata = pack_header(network.config, preprocessing, training, notes or {})
+    metadata["format"] = FORMAT
     metadata["sha256"] = _digest(metadata, state)
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise MissingFileError(f"{path}: the folder {path.parent} does not exist")
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
+    with written_whole(Path(path)) as part:
         save_file(state, part, metadata=metadata)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def load(path: str | Path) -> Model:
-    """Read a model that `save` wrote, in evaluation mode and on the CPU. Its hash, names, shapes
-    and dtypes are all checked.
-    """
-    metadata, state = _read(Path(path))
-    header = _parse(Path(path), metadata)
-    if _digest(metadata, state) != header.sha256:
-        raise CheckpointError(
-            f"{path}: the contents do not match their hash: the file was altered or "
-            "damaged, get it again"
-        )
-    model = build(header.config)
-    load_strictly(model.net, state, source=str(path))
-    return model.eval()
-
-
-def read_header(path: str | Path) -> Header:
-    """The configuration, hash and provenance of a checkpoint, without its weights."""
-    return _parse(Path(path), _read(Path(path), weights=False)[0])
 
 
 def load_strictly(net: nn.Module, state: Mapping[str, Tensor], *, source: str) -> None:
@@ -155,46 +159,40 @@ def load_strictly(net: nn.Module, state: Mapping[str, Tensor], *, source: str) -
     net.load_state_dict(dict(state))
 
 
-def _halved(name: str, tensor: Tensor) -> Tensor:
+def _halve(name: str, tensor: Tensor) -> Tensor:
+    """Convolutions only: they are nearly all of a file, and what is normalised by stays exact."""
+    if tensor.ndim <= 1:
+        return tensor
     halved = tensor.half()
     if not torch.isfinite(halved).all():
         raise GradiconError(
-            f"{name!r} has values beyond 65504, the largest of half precision: save the "
-            "model without half"
+            f"{name!r} has values beyond 65504, the largest of half precision: "
+            "save the model without half"
         )
     return halved
 
 
-def _read(path: Path, *, weights: bool = True) -> tuple[dict[str, str], dict[str, Tensor]]:
-    if not path.is_file():
-        raise MissingFileError(f"{path}: no such checkpoint file")
-    try:
-        with safe_open(path, framework="pt") as file:
-            state = {name: file.get_tensor(name) for name in file.keys()} if weights else {}  # noqa: SIM118 (not a dict)
-            return file.metadata() or {}, state
-    except SafetensorError as error:
+def _check_format(path: Path, metadata: Mapping[str, str]) -> None:
+    if metadata.get("format") == EARLIER:
         raise CheckpointError(
-            f"{path}: not a whole safetensors file ({error}): get it again"
-        ) from error
-
-
-def _parse(path: Path, metadata: Mapping[str, str]) -> Header:
-    if metadata.get("format") != _FORMAT:
-        hint = "import weights of the reference with `gradicon import-weights`"
-        raise CheckpointError(f"{path}: not a gradicon checkpoint of format {_FORMAT}, {hint}")
-    try:
-        config: dict[str, Any] = json.loads(metadata["config"])
-        return Header(
-            ModelConfig.from_dict(config), metadata["sha256"], json.loads(metadata["provenance"])
+            f"{path}: written by an earlier version: "
+            f"convert it with `gradicon import-weights {path} -o NEW.safetensors`"
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: unreadable header: {error}") from error
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path}: not a gradicon checkpoint of format {FORMAT}: "
+            "import weights of the reference with `gradicon import-weights`"
+        )
 
 
 def _digest(metadata: Mapping[str, str], state: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256(
-        "\0".join(metadata[key] for key in ("format", "config", "provenance")).encode()
-    )
+    """The hash of everything in a file: what its header says, and its weights."""
+    return hash_texts([metadata[key] for key in ("format", *SECTIONS)], state)
+
+
+def hash_texts(texts: Sequence[str], state: Mapping[str, Tensor]) -> str:
+    """SHA-256 of some texts, and of tensors with their names, types and shapes."""
+    digest = hashlib.sha256("\0".join(texts).encode())
     for name, tensor in sorted(state.items()):
         digest.update(f"\0{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
         digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)

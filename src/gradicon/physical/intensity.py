@@ -1,46 +1,38 @@
-"""Intensities to [0,1], as the paper's preprocessing does it (Sec. 4.2)."""
+"""Intensities to [0,1], and what kind of image they are of."""
 
-import torch
+import numpy as np
+from torch import Tensor
 
 from gradicon.errors import GradiconError
 from gradicon.physical.volume import Volume
 
-
-def mr_quantile(volume: Volume, low: float = 0.01, high: float = 0.99) -> Volume:
-    """MR: clip at the 1st and 99th percentile of the voxels, then scale to [0,1], as float32."""
-    data = volume.data.double()
-    bounds = torch.tensor([low, high], dtype=torch.float64) * (data.numel() - 1)
-    ordered = data.flatten().sort().values  # torch.quantile refuses more than 16 million values
-    bottom, top = (ordered[int(i)].lerp(ordered[int(i.ceil())], i.frac()) for i in bounds)
-    return _scaled(volume, float(bottom), float(top))
+_AIR = -500  # Hounsfield units: what is darker is air, in or around a body
+_BONE = 200  # what is brighter is bone, contrast agent or metal
 
 
-def ct_window(volume: Volume, low: float = -1000.0, high: float = 1000.0) -> Volume:
-    """CT: clip to a window of Hounsfield units, then scale to [0,1], as float32."""
-    return _scaled(volume, low, high)
+def clip(data: Tensor, low: float, high: float) -> Tensor:
+    """Values from low to high as numbers from 0 to 1, float32; what lies beyond is 0 or 1."""
+    if not high > low:
+        raise GradiconError(
+            f"there is nothing to see between intensities {low:g} and {high:g}: "
+            "the image is constant"
+        )
+    return ((data.double().clamp(low, high) - low) / (high - low)).float()
+
+
+def percentile_bounds(data: Tensor, low: float, high: float) -> tuple[float, float]:
+    """The percentiles `low` and `high` of all voxels, linear between ranks."""
+    values = data.flatten().numpy()  # torch.quantile refuses more than 16 million, and sorts
+    if data.is_floating_point():
+        values = values.astype(np.float64)
+    bottom, top = np.percentile(values, [low, high])
+    return float(bottom), float(top)
 
 
 def looks_like_ct(volume: Volume) -> bool:
-    """Whether values look like Hounsfield units: whole numbers, with air well below -500 and bone
-    or more above 200.
-    """
-    low = float(volume.data.min())
-    high = float(volume.data.max())
-    return (
-        low <= -500
-        and high >= 200
-        and bool(
-            (volume.data == volume.data.round()).all() if volume.data.is_floating_point() else True
-        )
-    )
-
-
-def _scaled(volume: Volume, low: float, high: float) -> Volume:
-    if not high > low:
-        raise GradiconError(
-            f"there is nothing to see between intensities {low:g} and {high:g}: the image "
-            "is constant"
-        )
-    return Volume(
-        ((volume.data.double().clamp(low, high) - low) / (high - low)).float(), volume.space
-    )
+    """Whether values look like Hounsfield units: whole numbers, with air and with bone or more."""
+    data = volume.data
+    low, high = (float(value) for value in data.aminmax())
+    if low > _AIR or high < _BONE:
+        return False
+    return not data.is_floating_point() or bool((data == data.round()).all())

@@ -1,13 +1,13 @@
 """From two scans, a model and a person's choices to a plan: every decision, taken once."""
 
 from math import prod
-from pathlib import Path
 
 from gradicon.errors import GradiconError
-from gradicon.models import read_header
+from gradicon.models import Checkpoint, Preprocessing, open_checkpoint
 from gradicon.models.zoo import DEFAULT, find
+from gradicon.physical.preprocess import Kind, place_grid
 from gradicon.physical.space import Space
-from gradicon.registration.grids import place_grid, pyramid, steps_per_level, working_space
+from gradicon.registration.grids import pyramid, steps_per_level, working_space
 from gradicon.registration.options import AUTO, NONE, Options
 from gradicon.registration.plan import FieldPlan, Level, Measure, Plan, Way
 from gradicon.registration.presets import PRESETS, Presets
@@ -16,14 +16,14 @@ _WINDOWED = ("lncc", "squared_lncc")
 _OF_ONE_KIND = ("lncc", "squared_lncc", "ncc", "mse")  # the same tissue is as bright in both
 
 
-def choose_model(options: Options, dimension: int, *, one_kind: bool) -> Path | None:
+def choose_model(options: Options, dimension: int, *, one_kind: bool) -> Checkpoint | None:
     """The model to ask for a pair. `one_kind` is whether its images are of one modality."""
     if options.model == NONE:
         return None
     if options.model != AUTO:
-        return find(options.model)
+        return open_checkpoint(find(options.model))
     if dimension == 3 and one_kind and options.similarity in _OF_ONE_KIND:
-        return find(DEFAULT)
+        return open_checkpoint(find(DEFAULT))
     if options.refine == 0 or options.refine_network:
         what = "2-D images" if dimension == 2 else "images of different kinds"
         raise GradiconError(
@@ -34,7 +34,7 @@ def choose_model(options: Options, dimension: int, *, one_kind: bool) -> Path | 
 
 def make_plan(
     fixed: Space,
-    kinds: tuple[str, str],
+    kinds: tuple[Kind, Kind],
     options: Options,
     *,
     presets: Presets = PRESETS,
@@ -43,20 +43,20 @@ def make_plan(
 
     Args:
         fixed: where the fixed image lies, in canonical orientation.
-        kinds: "ct" or "mr", of fixed and moving.
+        kinds: "ct" or "mr": what fixed and moving look like.
         options: what the person chose.
         presets: the numbers behind it.
     """
-    model = choose_model(options, len(fixed.shape), one_kind=kinds[0] == kinds[1])
-    header = None if model is None else read_header(model)
-    grid = None if header is None else header.grid
-    placed = None if grid is None else place_grid(grid, fixed)
-    augmented = header is not None and header.augmented  # it knows images that are out of place
-    sees_all = grid is not None and grid.spacing_mm is None and augmented
+    given = _given_kinds(options, kinds)
+    model = choose_model(options, len(fixed.shape), one_kind=given[0] == given[1])
+    prepared = None if model is None else model.header.preprocessing
+    placed = None if prepared is None else place_grid(prepared, fixed)
+    augmented = prepared is not None and prepared.augmented  # it takes images out of place
+    sees_all = prepared is not None and prepared.crop == "fit" and augmented
     seen = placed if sees_all and options.refines_fields else None
     space = placed if placed and not seen else working_space(fixed, presets.grid)
     trained = model is not None and seen is None
-    as_trained = grid is not None and not augmented and options.init == "auto"
+    as_trained = placed is not None and not augmented and options.init == "auto"
     fields = None
     fallback = None
     if options.refines_fields:
@@ -66,10 +66,9 @@ def make_plan(
     return Plan(
         way=_way(model, options),
         model=model,
-        header=header,
         start="model" if as_trained else options.init,
-        kinds=kinds,
-        mask_outside=options.mask_outside,
+        kinds=_kinds(options, kinds, prepared),
+        mask_outside=_mask_outside(options, prepared),
         space=space,
         seen=seen,
         beyond="zero" if space is placed else "border",
@@ -83,7 +82,33 @@ def make_plan(
     )
 
 
-def _way(model: Path | None, options: Options) -> Way:
+def _given_kinds(options: Options, looks: tuple[Kind, Kind]) -> tuple[Kind, Kind]:
+    """What was said of each image, or what it looks like."""
+    fixed, moving = looks
+    if options.fixed_modality != "auto":
+        fixed = options.fixed_modality
+    if options.moving_modality != "auto":
+        moving = options.moving_modality
+    return fixed, moving
+
+
+def _kinds(
+    options: Options, looks: tuple[Kind, Kind], prepared: Preprocessing | None
+) -> tuple[Kind, Kind]:
+    """What was said, else what the model was trained on, else what the images look like."""
+    if prepared is not None and prepared.modality != "auto":
+        looks = (prepared.modality, prepared.modality)
+    return _given_kinds(options, looks)
+
+
+def _mask_outside(options: Options, prepared: Preprocessing | None) -> bool:
+    """What was said, else as in the model's training, else as the paper does."""
+    if options.mask_outside is not None:
+        return options.mask_outside
+    return prepared is None or prepared.mask_outside
+
+
+def _way(model: Checkpoint | None, options: Options) -> Way:
     if model is None:
         return "from scratch"
     if options.refine_network:

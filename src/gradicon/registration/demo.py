@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gradicon.physical.images import Image, from_sitk, read_image
-from gradicon.physical.intensity import mr_quantile
+from gradicon.physical.preprocess import Scaling
 from gradicon.physical.transforms import ItkTransform, identity_transform, resample
 from gradicon.registration.options import Options
 from gradicon.registration.register import OnStep, Registration, register
@@ -86,9 +86,7 @@ def _draw(
     def panel(title: str, transform: ItkTransform) -> Panel:
         seen = resample(moving, found.warped, transform)
         outlines = resample(moving_labels, fixed_labels, transform, "label")
-        return Panel(
-            title, mr_quantile(from_sitk(seen).canonical()).data[0, 0, at], _values(outlines)[at]
-        )
+        return Panel(title, _scale(seen)[at], _values(outlines)[at])
 
     fixed = Panel("fixed", pair.fixed[0, 0, at], outlined[at])
     panels = [panel("moving", still), fixed, panel("moving, warped", found.transform)]
@@ -96,6 +94,10 @@ def _draw(
     before, after = (sum(d.values()) / len(d) for d in (result.dice_before, result.dice_after))
     title = f"Dice {before:.2f} before, {after:.2f} after; folds {result.folds_percent:.3g} %"
     draw_registration(path, panels, grid, found.phi, pair.space.shape, at, title=title)
+
+
+def _scale(image: Image) -> Tensor:
+    return Scaling(kind="mr")(from_sitk(image).canonical().data)[0, 0]
 
 
 def _values(image: Image) -> Tensor:

@@ -39,9 +39,9 @@ def register_files(
         moving_mask=masks[1],
         on_step=on_step,
     )
-    if found.plan.model is not None and found.plan.header is not None:
+    if found.plan.model is not None:
         provenance |= {
-            "model": found.plan.model.name,
-            "model sha256": found.plan.header.sha256,
+            "model": found.plan.model.path.name,
+            "model sha256": found.plan.model.header.sha256,
         }
     return write_outputs(out, found, carried, score(carried, found.transform), provenance)

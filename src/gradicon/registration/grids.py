@@ -5,18 +5,10 @@ from math import ceil, prod, sqrt
 
 import torch
 
-from gradicon.models import Grid
 from gradicon.physical.space import Space
 from gradicon.registration.presets import PRESETS, GridPreset, Presets
 
 Shape = tuple[int, ...]
-
-
-def place_grid(grid: Grid, space: Space) -> Space:
-    """A model's grid over an image, as in its training."""
-    if grid.spacing_mm is None:
-        return space.resized(grid.shape)
-    return space.centered(grid.shape, grid.spacing_mm)
 
 
 def working_space(space: Space, preset: GridPreset) -> Space:

@@ -7,10 +7,10 @@ import torch
 
 from gradicon.core.similarity import SIMILARITIES, penalty_weight
 from gradicon.errors import GradiconError
+from gradicon.models import Modality
 from gradicon.models.zoo import find
 from gradicon.registration.start import INITS, Init
 
-Modality = Literal["auto", "ct", "mr"]
 MODALITIES = ("auto", "ct", "mr")
 Device = Literal["auto", "cpu", "cuda"]
 DEVICES = ("auto", "cpu", "cuda")
@@ -50,7 +50,7 @@ class Options:
     refine_network: bool = False
     similarity: str = "lncc"
     weight: float | None = None
-    mask_outside: bool = True
+    mask_outside: bool | None = None
     seed: int = 0
     device: Device = "auto"
 

@@ -1,24 +1,23 @@
 """The two scans: read, and laid out on the working grid as a plan says."""
 
 from dataclasses import dataclass, replace
-from math import ceil
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gradicon.core.sampling import inside, sample, shrink
+from gradicon.core.sampling import sample
 from gradicon.core.similarity import mutual_information, ncc
 from gradicon.errors import GradiconError
+from gradicon.models import Preprocessing
+from gradicon.physical import preprocess
 from gradicon.physical.images import Image, as_image, from_sitk, same_grid
-from gradicon.physical.intensity import ct_window, looks_like_ct, mr_quantile
+from gradicon.physical.preprocess import Kind, Scaling, View, place_grid
 from gradicon.physical.space import Space
 from gradicon.physical.volume import Volume
-from gradicon.registration.grids import place_grid
-from gradicon.registration.options import Modality
 from gradicon.registration.plan import Plan
-from gradicon.registration.start import Start, initialise, unit_affine
+from gradicon.registration.start import Start, initialise
 
 Source = str | Path | Image | Volume
 
@@ -32,14 +31,12 @@ class Scan:
         image: as it is stored.
         volume: the same voxels in canonical orientation, with their own values.
         mask: where it counts, on the same grid, or None.
-        kind: "ct" or "mr": what was said, or what it looks like.
     """
 
     name: str
     image: Image
     volume: Volume
     mask: Volume | None
-    kind: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +70,10 @@ class Pair:
         return replace(self, **tensors, seen=seen)
 
 
-def read_scan(source: Source, mask: Source | None, name: str, modality: Modality) -> Scan:
-    """Read one image and its mask, and say what kind it is."""
+def read_scan(source: Source, mask: Source | None, name: str) -> Scan:
+    """Read one image and its mask."""
     image = as_image(source)
-    volume = from_sitk(image).canonical()
-    kind = modality if modality != "auto" else ("ct" if looks_like_ct(volume) else "mr")
-    return Scan(name, image, volume, _read_mask(mask, image, name), kind)
+    return Scan(name, image, from_sitk(image).canonical(), _read_mask(mask, image, name))
 
 
 def check_dimensions(fixed: Scan, moving: Scan) -> None:
@@ -93,82 +88,77 @@ def check_dimensions(fixed: Scan, moving: Scan) -> None:
 
 def lay_out(fixed: Scan, moving: Scan, plan: Plan) -> Pair:
     """Intensities, masks, the affine start, and both images on the working grid."""
-    fixed_volume = _scale(fixed, plan)
-    moving_volume = _scale(moving, plan)
-    if plan.start == "model":
-        start = _start_as_trained(plan, fixed_volume.space, moving_volume.space)
-    else:
-        similarity = ncc if fixed.kind == moving.kind else mutual_information
-        start = initialise(fixed_volume, moving_volume, plan.start, similarity)
-    volumes = (fixed_volume, moving_volume)
-    there, x = _places(fixed_volume.space, moving_volume.space, plan.space, start)
-    moving_data, fixed_data = _read(*volumes, plan.space, start, zero_beyond=plan.beyond == "zero")
-    seen = None if plan.seen is None else _read(*volumes, plan.seen, start, zero_beyond=True)
-    weighed = None if plan.mask_outside else (fixed.mask, moving.mask)
+    fixed_source = _source(fixed, plan, plan.kinds[0])
+    moving_source = _source(moving, plan, plan.kinds[1])
+    start = _start(fixed_source, moving_source, plan)
+    views = _views(fixed, moving, plan.space, start, plan)
+    seen = None
+    if plan.seen is not None:
+        fixed_view, moving_view = _views(fixed, moving, plan.seen, start, plan)
+        seen = (moving_source.read(moving_view), fixed_source.read(fixed_view))
+    weighed = (None, None) if plan.mask_outside else (fixed.mask, moving.mask)
     return Pair(
         space=plan.space,
-        fixed=fixed_data,
-        moving=moving_data,
-        fixed_weight=_weigh(weighed and weighed[0], there),
-        moving_weight=_weigh(weighed and weighed[1], x),
+        fixed=fixed_source.read(views[0]),
+        moving=moving_source.read(views[1], beyond=plan.beyond),
+        fixed_weight=_weigh(weighed[0], views[0]),
+        moving_weight=_weigh(weighed[1], views[1]),
         start=start,
         seen=seen,
     )
 
 
-def _places(fixed: Space, moving: Space, space: Space, start: Start) -> tuple[Tensor, Tensor]:
-    """Where the voxels of a grid lie in fixed, and by the affine start in moving."""
-    there = unit_affine(np.eye(len(space.shape) + 1), space, fixed).on_grid(space.shape)
-    return there, unit_affine(start.matrix, space, moving).on_grid(space.shape)
+def _source(scan: Scan, plan: Plan, kind: Kind) -> preprocess.Source:
+    """The scan with its intensities scaled; an image in which there is nothing is refused here."""
+    prepared = None if plan.model is None else plan.model.header.preprocessing
+    mask = scan.mask if plan.mask_outside else None
+    source = preprocess.Source(scan.volume, mask, Scaling.of(kind, prepared))
+    try:
+        source.scaled  # noqa: B018 (it is kept, and used for the start)
+    except GradiconError as error:
+        raise GradiconError(f"the {scan.name} image: {error}") from error
+    return source
 
 
-def _read(
-    fixed: Volume, moving: Volume, space: Space, start: Start, *, zero_beyond: bool
-) -> tuple[Tensor, Tensor]:
-    """Moving and fixed on a grid. Beyond its border moving goes on as at the border, or is zero."""
-    there, x = _places(fixed.space, moving.space, space, start)
-    read = sample(_matched(moving, space), x)
-    fixed_data = sample(_matched(fixed, space), there) * inside(there)
-    return (read * inside(x) if zero_beyond else read), fixed_data
-
-
-def _weigh(mask: Volume | None, x: Tensor) -> Tensor | None:
-    """What counts: what lies inside the image, and inside its mask if there is one. None if all."""
-    weight = inside(x) if mask is None else inside(x) * sample(mask.data, x)
-    return None if bool((weight == 1).all()) else weight
-
-
-def _start_as_trained(plan: Plan, fixed: Space, moving: Space) -> Start:
-    """The start that a model expects: either image on its own grid, and voxel on voxel."""
-    assert plan.header is not None
-    assert plan.header.grid is not None
-    grid = plan.header.grid
+def _start(fixed: preprocess.Source, moving: preprocess.Source, plan: Plan) -> Start:
+    """The affine start: searched for, or the one that a model expects, voxel on voxel."""
+    if plan.start != "model":
+        similarity = ncc if plan.kinds[0] == plan.kinds[1] else mutual_information
+        return initialise(fixed.scaled, moving.scaled, plan.start, similarity)
+    grid = _moving_grid(moving.volume.space, plan)
+    matrix = grid.unit_to_mm @ np.linalg.inv(plan.space.unit_to_mm)
     size = " x ".join(map(str, grid.shape))
     how = "images cut, about their centres, to"
-    if grid.spacing_mm is None:
+    if _prepared(plan).crop == "fit":
         how = "whole images resized to"
-    matrix = place_grid(grid, moving).unit_to_mm @ np.linalg.inv(place_grid(grid, fixed).unit_to_mm)
     return Start(matrix, "model", f"started as the model was trained: {how} {size} voxels")
 
 
-def _matched(volume: Volume, space: Space) -> Tensor:
-    """The data with voxels no finer than the grid's, over the same field of view."""
-    coarsest = min(space.spacing_mm)
-    shape = tuple(
-        max(1, min(n, ceil(n * s / coarsest)))
-        for n, s in zip(volume.space.shape, volume.space.spacing_mm, strict=True)
-    )
-    return shrink(volume.data, shape)
+def _views(fixed: Scan, moving: Scan, space: Space, start: Start, plan: Plan) -> tuple[View, View]:
+    """A grid over the fixed image, seen in both images' spaces."""
+    if plan.start == "model":  # the very grid of its training, whatever is rounded on the way
+        there = _moving_grid(moving.volume.space, plan)
+    else:
+        there = Space(space.shape, start.matrix @ space.index_to_mm)
+    return View(fixed.volume.space, space), View(moving.volume.space, there)
 
 
-def _scale(scan: Scan, plan: Plan) -> Volume:
-    try:
-        scaled = ct_window(scan.volume) if scan.kind == "ct" else mr_quantile(scan.volume)
-    except ValueError as error:
-        raise GradiconError(f"the {scan.name} image: {error}") from error
-    if scan.mask is None or not plan.mask_outside:
-        return scaled
-    return Volume(scaled.data * scan.mask.data, scaled.space)
+def _moving_grid(moving: Space, plan: Plan) -> Space:
+    return place_grid(_prepared(plan), moving)
+
+
+def _prepared(plan: Plan) -> Preprocessing:
+    assert plan.model is not None
+    assert plan.model.header.preprocessing is not None
+    return plan.model.header.preprocessing
+
+
+def _weigh(mask: Volume | None, view: View) -> Tensor | None:
+    """What counts: what lies inside the image, and inside its mask if there is one. None if all."""
+    weight = view.inside
+    if mask is not None:
+        weight = weight * sample(mask.data, view.places)
+    return None if bool((weight == 1).all()) else weight
 
 
 def _read_mask(source: Source | None, image: Image, name: str) -> Volume | None:

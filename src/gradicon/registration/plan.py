@@ -5,11 +5,11 @@
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 from gradicon.core.similarity import SIMILARITIES, Similarity, lncc, mind_ssc, squared_lncc
-from gradicon.models import Header
+from gradicon.models import Checkpoint
+from gradicon.physical.preprocess import Kind
 from gradicon.physical.space import Space
 from gradicon.registration.presets import Presets
 from gradicon.registration.start import Init
@@ -93,8 +93,7 @@ class Plan:
 
     Args:
         way: which of the four ways through it.
-        model: the file of the network to ask, if one is.
-        header: what that file says of itself.
+        model: the network to ask, if one is: its file, opened.
         start: how the fields of view are brought together; "model" is as in its training.
         kinds: "ct" or "mr", of fixed and moving.
         mask_outside: whether what lies outside a mask is set to zero.
@@ -111,10 +110,9 @@ class Plan:
     """
 
     way: Way
-    model: Path | None
-    header: Header | None
+    model: Checkpoint | None
     start: Init | Literal["model"]
-    kinds: tuple[str, str]
+    kinds: tuple[Kind, Kind]
     mask_outside: bool
     space: Space
     seen: Space | None
@@ -131,7 +129,7 @@ class Plan:
         """Plain values for a report: what was decided, without the presets behind it."""
         return {
             "way": self.way,
-            "model": None if self.model is None else self.model.stem,
+            "model": None if self.model is None else self.model.name,
             "start": self.start,
             "modalities": {"fixed": self.kinds[0], "moving": self.kinds[1]},
             "outside_masks": "zero" if self.mask_outside else "not compared",

@@ -8,6 +8,7 @@ import torch
 from gradicon.core.objective import dissimilarity
 from gradicon.core.transform import DisplacementField, identity
 from gradicon.physical.images import Image, from_sitk
+from gradicon.physical.preprocess import look_at
 from gradicon.physical.space import Space
 from gradicon.physical.transforms import ItkTransform, inverse_to_itk, resample, to_itk
 from gradicon.registration.decide import make_plan
@@ -75,11 +76,11 @@ def register(
     """
     began = time.perf_counter()
     options = options or Options()
-    fixed_scan = read_scan(fixed, fixed_mask, "fixed", options.fixed_modality)
-    moving_scan = read_scan(moving, moving_mask, "moving", options.moving_modality)
+    fixed_scan = read_scan(fixed, fixed_mask, "fixed")
+    moving_scan = read_scan(moving, moving_mask, "moving")
     check_dimensions(fixed_scan, moving_scan)
-    kinds = (fixed_scan.kind, moving_scan.kind)
-    plan = make_plan(fixed_scan.volume.space, kinds, options, presets=presets)
+    looks = (look_at(fixed_scan.volume), look_at(moving_scan.volume))
+    plan = make_plan(fixed_scan.volume.space, looks, options, presets=presets)
     pair = lay_out(fixed_scan, moving_scan, plan)
     maps, made = solve(pair.to(options.torch_device), plan, on_step)
     return _hand_over(fixed_scan, moving_scan, pair, plan, options, maps, made, began)

@@ -2,16 +2,14 @@
 4.2).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import cos, isfinite, pi
 from typing import Literal, final
 
 from gradicon.core.similarity import SIMILARITIES, penalty_weight
 from gradicon.errors import GradiconError
-from gradicon.models import ModelConfig
+from gradicon.models import ModelConfig, Preparation, Preprocessing
 
-Modality = Literal["auto", "ct", "mr"]
-Crop = Literal["fit", "center"]
 Pairing = Literal["inter", "intra", "joined"]
 Regularizer = Literal["gradicon", "icon", "diffusion", "bending"]
 Precision = Literal["32", "bf16-mixed"]
@@ -20,43 +18,20 @@ Schedule = Literal["constant", "cosine"]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
-    """How scans become what the network sees. Their axes are always turned to the order nearest to
-    LPS first.
+class DataConfig(Preparation):
+    """How scans become what the network sees, and which of them make pairs.
 
     Args:
-        shape: voxels of every prepared image, in array order (z, y, x).
-        crop: "fit" resizes each image's whole field of view to `shape`, as the paper does; "center"
-            resamples to `spacing_mm` and cuts, or pads with zeros, about the image's centre.
-        spacing_mm: for "center", in array order.
-        modality: "ct" clips to a window of Hounsfield units, "mr" at the 1st and 99th percentile,
-            "auto" looks at each image.
-        mask_outside: set what lies outside a mask to zero, where the list of images has masks.
         pairs: "inter", any two images of a list; "intra", the pairs of a list, in either order;
             "joined", both, of several folders of prepared images (`gradicon join`).
     """
 
-    shape: tuple[int, ...]
-    crop: Crop = "fit"
-    spacing_mm: tuple[float, ...] = ()
-    modality: Modality = "auto"
-    mask_outside: bool = True
     pairs: Pairing = "inter"
 
-    def __post_init__(self) -> None:
-        if len(self.shape) not in (2, 3) or min(self.shape) < 8:
-            raise GradiconError(
-                f"shape must be 2 or 3 whole numbers of at least 8, got {list(self.shape)}"
-            )
-        if self.crop == "center" and (
-            len(self.spacing_mm) != len(self.shape) or not all(0 < s < 1e4 for s in self.spacing_mm)
-        ):
-            raise GradiconError(
-                f'spacing_mm must be {len(self.shape)} positive numbers with crop = "center", '
-                f"got {list(self.spacing_mm)}"
-            )
-        if self.crop == "fit" and self.spacing_mm:
-            raise GradiconError('spacing_mm is for crop = "center": leave it out, or change crop')
+    def preprocessing(self, *, augmented: bool) -> Preprocessing:
+        """What a checkpoint says of it."""
+        names = [field.name for field in fields(Preparation)]
+        return Preprocessing(**{name: vars(self)[name] for name in names}, augmented=augmented)
 
 
 @final

@@ -16,7 +16,7 @@ from gradicon.errors import GradiconError, MissingFileError
 from gradicon.training.config import DataConfig
 from gradicon.training.files import sha256_of
 
-FORMAT = "gradicon-data-1"
+FORMAT = "gradicon-data-2"
 METADATA = "dataset.json"
 IMAGES = "images.npy"
 LABELS = "labels.npy"

@@ -8,9 +8,20 @@ from typing import Any
 import numpy as np
 
 from gradicon.errors import GradiconError
+from gradicon.models.typed import read_section
 from gradicon.training.config import DataConfig
 from gradicon.training.dataset import IMAGES, LABELS, LANDMARKS, Dataset
 from gradicon.training.store import check_replaceable, complete, folder_of_data
+
+_SHARED = (
+    "shape",
+    "crop",
+    "spacing_mm",
+    "window",
+    "percentiles",
+    "order",
+    "mask_outside",
+)
 
 
 def join(sources: Sequence[Path], out: Path, *, overwrite: bool = False) -> dict[str, Any]:
@@ -33,7 +44,7 @@ def _common_config(datasets: Sequence[Dataset]) -> DataConfig:
         raise GradiconError("give at least two folders of prepared images to join")
     first, *others = datasets
     for other in others:
-        for name in ("shape", "crop", "spacing_mm"):
+        for name in _SHARED:
             a = first.metadata["data"][name]
             b = other.metadata["data"][name]
             if a != b:
@@ -41,13 +52,8 @@ def _common_config(datasets: Sequence[Dataset]) -> DataConfig:
                     f"{other.folder}: prepared with {name} = {b}, but {first.folder} with "
                     f"{a}: prepare one of them again"
                 )
-    data = first.metadata["data"]
-    return DataConfig(
-        shape=tuple(data["shape"]),
-        crop=data["crop"],
-        spacing_mm=tuple(data["spacing_mm"]),
-        pairs="joined",
-    )
+    data = first.metadata["data"] | {"modality": "auto", "pairs": "joined"}  # each has its own
+    return read_section(DataConfig, data, "data")
 
 
 def _metadata(datasets: Sequence[Dataset]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The loop: load, step, look, keep. It holds everything that changes while a run runs."""
 
-import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gradicon.core.acceleration import is_wanted
 from gradicon.errors import GradiconError
-from gradicon.models import Model
+from gradicon.models import Model, Training
 from gradicon.training.batch_norm import share_statistics
 from gradicon.training.batches import Batches, Shelf
 from gradicon.training.config import Recipe
@@ -56,7 +56,7 @@ class Loop:
         run: the folder of the run.
         begin: where to go on; or a trained model to start from; or neither, and the weights are
             fresh.
-        provenance: what the models that are written say of themselves.
+        about: what the models that are written say of their training, so far as it is known.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Loop:
         dataset: Dataset,
         run: Path,
         begin: Checkpoint | Model | None,
-        provenance: dict[str, str],
+        about: Training,
     ) -> None:
         self.fabric = fabric
         self.recipe = recipe
         self.dataset = dataset
         self.run_folder = run
-        self.provenance = provenance
+        self.about = about
         checkpoint = begin if isinstance(begin, Checkpoint) else None
         self.shelf = Shelf(dataset, fabric.device)
         samples = owned(recipe.training.batch_size, fabric.global_rank, fabric.world_size)
@@ -230,12 +230,12 @@ class Loop:
                 step=self.step,
                 best=self.best,
                 seconds=self.seconds,
-                recipe=self.provenance["recipe sha256"],
+                recipe=self.about.recipe_sha256,
                 dataset=self.dataset.sha256,
                 data=str(self.dataset.folder.resolve()),
                 model=self.model.state_dict(),
                 optimizer=self.optimizer.state_dict(),
-                start=self.provenance.get("started from sha256", ""),
+                start=self.about.started_from,
             )
             write_checkpoint(self.run_folder, checkpoint)
         self.fabric.barrier()
@@ -248,14 +248,11 @@ class Loop:
     def _write_model(self, name: str) -> None:
         if not self.fabric.is_global_zero:
             return
-        best = {} if self.best is None else {"best validation score": f"{self.best:.4f}"}
-        reached = {"steps": str(self.step), "training minutes": f"{self.seconds / 60:.1f}", **best}
-        intensity = {
-            name: self.dataset.metadata["data"][name]
-            for name in ("modality", "mask_outside", "crop", "shape", "spacing_mm")
-        }
-        write_model(
-            self.run_folder / name,
-            self.model,
-            self.provenance | {"data": json.dumps(intensity)} | reached,
+        about = replace(
+            self.about,
+            steps=self.step,
+            minutes=round(self.seconds / 60, 1),
+            score=self.best,
         )
+        preprocessing = self.recipe.data.preprocessing(augmented=self.recipe.training.augment)
+        write_model(self.run_folder / name, self.model, preprocessing, about)

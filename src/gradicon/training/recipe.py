@@ -5,14 +5,13 @@ an error, never a default.
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any
 
 from gradicon.errors import GradiconError, MissingFileError
 from gradicon.models import ModelConfig
+from gradicon.models.typed import read_section
 from gradicon.training.config import DataConfig, LossConfig, Recipe, TrainingConfig
 
-Section = TypeVar("Section", DataConfig, LossConfig, TrainingConfig)
 _SECTIONS = ("data", "model", "loss", "training")
 
 
@@ -48,12 +47,12 @@ def parse_recipe(text: str) -> Recipe:
             "[data] shape is missing: how many voxels the network sees along each axis, "
             "such as [175, 175, 175]"
         )
-    data = _section(DataConfig, "data", sections["data"])
-    training = _section(TrainingConfig, "training", sections.get("training", {}))
+    data = read_section(DataConfig, sections["data"], "data")
+    training = read_section(TrainingConfig, sections.get("training", {}), "training")
     return Recipe(
         data=data,
         model=_model(sections.get("model", {}), len(data.shape), 2 if training.stage2_steps else 1),
-        loss=_section(LossConfig, "loss", sections.get("loss", {})),
+        loss=read_section(LossConfig, sections.get("loss", {}), "loss"),
         training=training,
         text=text,
     )
@@ -69,49 +68,3 @@ def _model(values: Mapping[str, Any], dimension: int, stage: int) -> ModelConfig
         return ModelConfig.from_dict({"dimension": dimension, "stage": stage} | dict(values))
     except ValueError as error:
         raise GradiconError(f"[model] {error}") from error
-
-
-def _section(kind: type[Section], name: str, values: Mapping[str, Any]) -> Section:
-    types = get_type_hints(kind)
-    for key in values:
-        if key not in types:
-            raise GradiconError(
-                f"[{name}] unknown name {key!r}: expected some of {', '.join(types)}"
-            )
-    given: dict[str, Any] = {
-        key: _value(types[key], value, f"[{name}] {key}") for key, value in values.items()
-    }
-    try:
-        return kind(**given)
-    except ValueError as error:
-        raise GradiconError(f"[{name}] {error}") from error
-
-
-def _value(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 (an annotation has no type of its own)
-    """The value as its annotation wants it: lists become tuples, whole numbers may stand for
-    numbers, and no more.
-    """
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise GradiconError(
-                f"{where} must be one of {', '.join(map(str, get_args(kind)))}, got {value!r}"
-            )
-        return value
-    if get_origin(kind) is tuple:
-        if not isinstance(value, list):
-            raise GradiconError(f"{where} must be a list, got {value!r}")
-        return tuple(_value(get_args(kind)[0], item, where) for item in value)
-    if isinstance(kind, UnionType):
-        options = [option for option in get_args(kind) if option is not NoneType]
-        chosen = [
-            option for option in options if (get_origin(option) is tuple) == isinstance(value, list)
-        ]
-        return _value((chosen or options)[0], value, where)
-    if kind is float and type(value) is int:
-        return float(value)
-    if type(value) is not kind:
-        expected = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[
-            kind
-        ]
-        raise GradiconError(f"{where} must be {expected}, got {value!r}")
-    return value

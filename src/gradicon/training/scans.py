@@ -7,14 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from gradicon.core.sampling import box_mean, sample
-from gradicon.core.transform import Affine
 from gradicon.errors import GradiconError
 from gradicon.physical.images import Image, from_sitk, read_image, same_grid
-from gradicon.physical.intensity import ct_window, looks_like_ct, mr_quantile
 from gradicon.physical.landmarks import read_landmarks
+from gradicon.physical.preprocess import Scaling, Source, View, look_at, place_grid
 from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
 from gradicon.training.config import DataConfig
@@ -36,34 +33,36 @@ class Scan:
 
 
 def read_scan(item: Item, config: DataConfig, values: Sequence[int]) -> Scan:
-    """Read an image and what came with it, and bring all of it to one grid."""
+    """Read an image and what came with it, and bring all of it to one grid.
+
+    `values` are the labels that there may be; a label's place in this list is what is stored.
+    """
     image = read_image(item.image)
     if image.GetDimension() != len(config.shape):
         raise GradiconError(
             f"{item.image}: a {image.GetDimension()}-D image, but the recipe's shape is "
             f"{len(config.shape)}-D"
         )
-    volume, modality = _scaled(item, from_sitk(image).canonical(), config)
-    if item.mask is not None:
-        volume = Volume(volume.data * _mask(item.mask, image).data, volume.space)
-    space = _grid(volume.space, config)
+    volume = from_sitk(image).canonical()
+    mask = None if item.mask is None else _mask(item.mask, image)
+    grid = place_grid(config, volume.space)
+    view = View(volume.space, grid)
+    kind = look_at(volume) if config.modality == "auto" else config.modality
+    try:
+        data = Source(volume, mask, Scaling.of(kind, config)).read(view)
+    except GradiconError as error:
+        raise GradiconError(f"{item.image}: {error}") from error
     labels = None
     if item.labels is not None:
         dense = _dense(_labels(item.labels, image), values)
-        labels = (
-            _read_at(dense.data.double(), dense.space, space, mode="nearest")
-            .numpy()
-            .astype(np.uint16)
-        )
+        labels = view.read_labels(dense.data)[0, 0].numpy().astype(np.uint16)
     return Scan(
-        image=_read_at(_smoothed(volume, space).double(), volume.space, space)
-        .numpy()
-        .astype(np.float16),
+        image=data[0, 0].numpy().astype(np.float16),
         labels=labels,
-        landmarks=None if item.landmarks is None else _landmarks(item.landmarks, space),
-        space=space,
+        landmarks=None if item.landmarks is None else _landmarks(item.landmarks, grid),
+        space=grid,
         own_spacing_mm=volume.space.spacing_mm,
-        modality=modality,
+        modality=kind,
     )
 
 
@@ -73,46 +72,6 @@ def label_values(paths: Sequence[Path]) -> list[int]:
     """
     found = {int(value) for path in paths for value in _whole(read_image(path), path).data.unique()}
     return [0, *sorted(found - {0})] if paths else []
-
-
-def _grid(space: Space, config: DataConfig) -> Space:
-    return (
-        space.resized(config.shape)
-        if config.crop == "fit"
-        else space.centered(config.shape, config.spacing_mm)
-    )
-
-
-def _smoothed(volume: Volume, grid: Space) -> Tensor:
-    """Averaged over about one voxel of a coarser grid, so that reading it there aliases nothing."""
-    data = volume.data
-    for axis, (coarse, fine) in enumerate(
-        zip(grid.spacing_mm, volume.space.spacing_mm, strict=True)
-    ):
-        data = box_mean(data, axis, round(coarse / fine / 2) if coarse > fine else 0)
-    return data
-
-
-def _read_at(data: Tensor, space: Space, grid: Space, *, mode: str = "linear") -> Tensor:
-    """The values at the voxels of another grid, zero where there is nothing to read: (*grid)."""
-    unit = torch.from_numpy(np.linalg.inv(space.unit_to_mm) @ grid.unit_to_mm)[None]
-    x = Affine(unit[:, :-1, :-1], unit[:, :-1, -1]).on_grid(grid.shape)
-    x = x.clamp(0, 1).where(
-        (x > -1e-6) & (x < 1 + 1e-6), x
-    )  # the faces are inside, whatever was rounded
-    return sample(data, x, mode="nearest" if mode == "nearest" else "bilinear", padding="zeros")[
-        0, 0
-    ]
-
-
-def _scaled(item: Item, volume: Volume, config: DataConfig) -> tuple[Volume, str]:
-    kind = (
-        config.modality if config.modality != "auto" else ("ct" if looks_like_ct(volume) else "mr")
-    )
-    try:
-        return (ct_window(volume) if kind == "ct" else mr_quantile(volume)), kind
-    except ValueError as error:
-        raise GradiconError(f"{item.image}: {error}") from error
 
 
 def _mask(path: Path, image: Image) -> Volume:

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from gradicon.errors import GradiconError, MissingFileError, UnwritableError
-from gradicon.models import Model, save
+from gradicon.models import Model, Preprocessing, Training, save
 from gradicon.training.files import write_whole
 
 RECIPE = "recipe.toml"
@@ -84,10 +84,10 @@ def read_checkpoint(run: Path) -> Checkpoint:
     return Checkpoint(**torch.load(io.BytesIO(body), map_location="cpu", weights_only=True))
 
 
-def write_model(path: Path, model: Model, provenance: dict[str, str]) -> None:
+def write_model(path: Path, model: Model, preprocessing: Preprocessing, about: Training) -> None:
     """A model that `gradicon register --model` takes, with where it comes from."""
     try:
-        save(model, path, provenance=provenance)
+        save(model, path, preprocessing=preprocessing, training=about)
     except (SafetensorError, OSError) as error:
         raise UnwritableError(f"{path}: could not be written ({error}): {_ADVICE}") from error
 

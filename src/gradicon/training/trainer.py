@@ -7,7 +7,7 @@ from pathlib import Path
 
 import gradicon
 from gradicon.errors import FileInTheWayError, GradiconError
-from gradicon.models import Model, load, read_header
+from gradicon.models import Model, Training, open_checkpoint
 from gradicon.training.batches import check_loss_has_data
 from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
@@ -49,7 +49,9 @@ def train(
     cleanly; `resume` goes on.
     """
     machine = machine or Machine()
-    begin, origin = (None, "") if start is None else (load(start), read_header(start).sha256)
+    opened = None if start is None else open_checkpoint(start)
+    begin = None if opened is None else opened.load()
+    origin = "" if opened is None else opened.header.sha256
     first_model(recipe, begin)  # refuses a model that the recipe cannot go on with
     if is_first_process():
         _check(recipe, data, machine)
@@ -104,7 +106,12 @@ def _run(
         fabric = launched(machine)
         dataset = Dataset.open(data, verify=False)  # the first process has compared every byte
         loop = Loop(
-            fabric, recipe, dataset, run, begin[0], _provenance(recipe, dataset, command, begin[1])
+            fabric,
+            recipe,
+            dataset,
+            run,
+            begin[0],
+            _describe_training(recipe, dataset, command, begin[1]),
         )
         log = RunLog(run, after=loop.step, on_log=on_log) if fabric.is_global_zero else None
         try:
@@ -139,15 +146,14 @@ def _make_folder(run: Path, recipe: Recipe) -> None:
     )
 
 
-def _provenance(recipe: Recipe, dataset: Dataset, command: str, origin: str) -> dict[str, str]:
-    return {
-        "command": command,
-        "gradicon": gradicon.__version__,
-        "recipe": recipe.text,
-        "recipe sha256": _hash(recipe),
-        "dataset sha256": dataset.sha256,
-        **({"started from sha256": origin} if origin else {}),
-    }
+def _describe_training(recipe: Recipe, dataset: Dataset, command: str, origin: str) -> Training:
+    return Training(
+        recipe=recipe.text,
+        dataset=dataset.sha256,
+        command=command,
+        version=gradicon.__version__,
+        started_from=origin,
+    )
 
 
 def _hash(recipe: Recipe) -> str:

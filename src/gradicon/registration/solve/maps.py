@@ -8,7 +8,6 @@ from gradicon.core.network import warp
 from gradicon.core.objective import Objective
 from gradicon.core.similarity import lncc
 from gradicon.core.transform import DisplacementField, identity
-from gradicon.models.checkpoint import load
 from gradicon.registration.pair import Pair
 from gradicon.registration.plan import FieldPlan, Plan
 from gradicon.registration.presets import Presets
@@ -30,7 +29,7 @@ def solve(pair: Pair, plan: Plan, on_step: OnStep | None = None) -> tuple[Maps, 
         return _from_scratch(pair, plan, plan.fields, on_step), made
     seen = Images(*(pair.seen or (pair.moving, pair.fixed)))
     maps = _ask_network(seen, plan, on_step)
-    answer = f"the answer of the model {plan.model.stem}"
+    answer = f"the answer of the model {plan.model.name}"
     if plan.fields is None:
         how = "as it is, not refined"
         if plan.network_steps:
@@ -38,7 +37,7 @@ def solve(pair: Pair, plan: Plan, on_step: OnStep | None = None) -> tuple[Maps, 
         return _mend(maps, plan), f"{answer}, {how}"
     if plan.fallback is not None and _makes_it_worse(maps[0], seen):
         made = (
-            f"the model {plan.model.stem} made the images less alike: "
+            f"the model {plan.model.name} made the images less alike: "
             "the fields were optimised from scratch instead"
         )
         return _from_scratch(pair, plan, plan.fallback, on_step), made
@@ -48,7 +47,7 @@ def solve(pair: Pair, plan: Plan, on_step: OnStep | None = None) -> tuple[Maps, 
 def _ask_network(seen: Images, plan: Plan, on_step: OnStep | None) -> Maps:
     """The network's answer for both directions, or that of a copy refined for this pair."""
     assert plan.model is not None
-    network = load(plan.model).to(seen.fixed.device)
+    network = plan.model.load().to(seen.fixed.device)
     if plan.network_steps:
         network = refine(
             network,
