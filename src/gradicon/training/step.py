@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gradicon.core.jacobian import fold_percentage
-from gradicon.core.network import Displace, RegistrationNetwork
+from gradicon.core.network import RegistrationNetwork
 from gradicon.core.objective import (
     Penalty,
     bending_energy,
@@ -24,6 +24,7 @@ from gradicon.core.similarity import SIMILARITIES, Similarity, lncc, squared_lnc
 from gradicon.core.transform import Transform
 from gradicon.training.batches import Inputs
 from gradicon.training.config import LossConfig
+from gradicon.training.finite import trust_images
 
 Scalars = dict[str, Tensor]
 """Of a step, detached and on the device: loss, similarity, penalty, and what else was measured."""
@@ -42,11 +43,7 @@ class TrainingStep(nn.Module):
         self.network = network
         self.loss = loss
         self._similarity = similarity_of(loss)
-        for module in network.modules():
-            if isinstance(module, Displace):
-                module.refuse_non_finite = (
-                    False  # prepared images are finite, and the trainer watches the loss
-                )
+        trust_images(network)
 
     def forward(self, inputs: Inputs, *, folds: bool = False) -> tuple[Tensor, Scalars]:
         """The loss to differentiate, and its parts. Folds cost time, so they are counted

@@ -8,7 +8,6 @@ from pathlib import Path
 import gradicon
 from gradicon.errors import FileInTheWayError, GradiconError
 from gradicon.models import Model, load, read_header
-from gradicon.training.batches import check_loss_has_data
 from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
 from gradicon.training.files import write_whole
@@ -17,6 +16,7 @@ from gradicon.training.loop import Loop
 from gradicon.training.pairs import owned
 from gradicon.training.processes import Machine, is_first_process, launched
 from gradicon.training.recipe import read_recipe
+from gradicon.training.requirements import check_loss_has_data
 from gradicon.training.runlog import OnLog, RunLog
 from gradicon.training.stages import first_model
 from gradicon.training.state import LAST, RECIPE, Checkpoint, read_checkpoint, remove_leftovers
