@@ -1,6 +1,4 @@
-"""The inputs of a step, on the device: images, and where the loss wants them labels and
-landmarks.
-"""
+"""The inputs of a step, on the device: images, and labels and landmarks if the loss wants them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,11 +28,15 @@ from gradicon.training.pairs import Pairs, generator, points
 
 
 class Inputs(NamedTuple):
-    """A batch: images a and b (B, 1, *S), the penalty's points x (1, D, N), labels (B, *S) and
-    landmarks (B, D, P) or None.
+    """A batch of B pairs, on a grid of shape S in D dimensions.
 
-    `compared` are the labels of each pair that count; -1, which no voxel has, fills up where a pair
-    has fewer.
+    Args:
+        a, b: the images (B, 1, *S), in [0,1].
+        x: the points (1, D, N) of the penalty, on the unit cube, the same for all pairs.
+        labels_a, labels_b: (B, *S), if the loss compares labels.
+        landmarks_a, landmarks_b: (B, D, P) on the unit cube, if the loss compares landmarks.
+        compared: the labels (B, K) of each pair that count; -1, which no voxel has, fills up where
+            a pair has fewer.
     """
 
     a: Float[Tensor, "b 1 *s"]
@@ -48,8 +50,10 @@ class Inputs(NamedTuple):
 
 
 class Shelf:
-    """Prepared images and labels at hand: on a GPU if all of either take less than half of its free
-    memory, else from the disk.
+    """Prepared images and labels at hand.
+
+    On a GPU all of them are held there, to spare the copying in every step, if they take less than
+    half of its free memory, images and labels each. Else they are read from the disk when wanted.
     """
 
     def __init__(self, dataset: Dataset, device: torch.device) -> None:

@@ -87,8 +87,10 @@ class Loop:
             restore(self.optimizer, checkpoint.optimizer)
 
     def run(self, log: RunLog | None, stop: Stop) -> str:
-        """Train to the end, or until there is a reason to stop, which is returned. Only the first
-        process has a log.
+        """Train to the end, or until there is a reason to stop, which is returned.
+
+        The order within a step is load, step, look, keep: what is not finite is found before
+        anything is written. Only the first process has a log; the others pass None.
         """
         how = self.recipe.training
         if self.step == 0:
@@ -179,8 +181,10 @@ class Loop:
             )
 
     def _reason(self, stop: Stop, *, looking: bool) -> str:
-        """Why to stop, if at all: several processes ask the first one, on the steps on which they
-        talk anyway.
+        """Why to stop, if at all.
+
+        Several processes ask the first one, so that all stop at the same step, and only on the
+        steps on which they talk anyway.
         """
         if self.step == self.recipe.training.steps:
             return ""

@@ -1,5 +1,6 @@
-"""Recipes as TOML files. A recipe lists only what differs from the paper, and a slip of the pen is
-an error, never a default.
+"""Recipes as TOML files.
+
+A recipe lists only what differs from the paper, and a slip of the pen is an error, never a default.
 """
 
 import tomllib
@@ -17,8 +18,9 @@ _SECTIONS = ("data", "model", "loss", "training")
 
 
 def read_recipe(path: str | Path) -> Recipe:
-    """The recipe in a TOML file with the sections [data], [model], [loss] and [training]; only
-    [data] shape is required.
+    """The recipe in a TOML file.
+
+    It has the sections [data], [model], [loss] and [training]; only [data] shape is required.
     """
     path = Path(path)
     if not path.is_file():
@@ -88,8 +90,9 @@ def _section(kind: type[Section], name: str, values: Mapping[str, Any]) -> Secti
 
 
 def _value(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 (an annotation has no type of its own)
-    """The value as its annotation wants it: lists become tuples, whole numbers may stand for
-    numbers, and no more.
+    """The value as its annotation wants it, or an error.
+
+    Lists become tuples, whole numbers may stand for numbers, and no more.
     """
     if get_origin(kind) is Literal:
         if value not in get_args(kind):

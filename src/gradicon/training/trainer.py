@@ -45,8 +45,17 @@ def train(
     command: str = "",
     on_log: OnLog | None = None,
 ) -> Outcome:
-    """Both stages, fresh or from the trained model `start`, in a new folder. `max_minutes` stops it
-    cleanly; `resume` goes on.
+    """Train both stages in a new folder.
+
+    Args:
+        recipe: what to do.
+        data: the folder of prepared images.
+        run: the folder of the run, which must be new.
+        start: the file of a trained model to begin with, instead of fresh weights.
+        machine: where to train; one process, on a GPU where there is one, by default.
+        max_minutes: stops cleanly after so long; `resume` goes on.
+        command: what the models that are written say they were made by.
+        on_log: called with what is logged.
     """
     machine = machine or Machine()
     begin, origin = (None, "") if start is None else (load(start), read_header(start).sha256)
@@ -66,8 +75,15 @@ def resume(
     command: str = "",
     on_log: OnLog | None = None,
 ) -> Outcome:
-    """Go on from RUN/last.ckpt, as if the run had never stopped. `data` is for prepared images that
-    were moved.
+    """Go on from RUN/last.ckpt, as if the run had never stopped.
+
+    Args:
+        run: the folder of the run.
+        data: the folder of prepared images, if it was moved.
+        machine: where to train; it may be another one than before.
+        max_minutes: stops cleanly after so long.
+        command: what the models that are written say they were made by.
+        on_log: called with what is logged.
     """
     machine = machine or Machine()
     checkpoint = read_checkpoint(run)
