@@ -96,11 +96,11 @@ def white_gradient(frequency: float, seed: int) -> Callable[[Tensor], Tensor]:
 
 
 def add_noise(pair: Pair, eps: float, frequency: float, seed: int) -> Pair:
-    """What a network might return: phi_ab + eps n_ab and phi_ba + eps n_ba, n_ab and n_ba
-    independent.
+    """What a network might return: phi_ab + eps n_ab and phi_ba + eps n_ba.
 
-    An odd seed has the noises of the even seed before it, n_ba with the other sign. What is linear
-    in n_ba cancels in the mean of such two, so fewer draws are needed.
+    The noises are independent, each of them a `white_gradient`. An odd seed has the noises of the
+    even seed before it, n_ba with the other sign. What is linear in n_ba cancels in the mean of
+    such two, so fewer draws are needed.
 
     Args:
         pair: the exact inverses.

@@ -169,6 +169,6 @@ def _points(rows: Sequence[Row], name: str, regularizer: str) -> list[tuple[floa
 
 
 def _verdict(compared: Sequence[Row]) -> str:
-    """How often GradICON is the most similar."""
+    """How often GradICON is the most similar, of all sets and levels."""
     won = sum(row["least"] == "gradicon" for row in compared)
     return f"GradICON is the most similar in {won} of {len(compared)} comparisons."

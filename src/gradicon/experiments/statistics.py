@@ -68,7 +68,10 @@ PAPER_SIZE = 175
 
 @dataclass(frozen=True)
 class Effort:
-    """How many runs are thrown away, and how many are timed."""
+    """How many runs are thrown away, and how many are timed.
+
+    The first ones compile kernels, choose algorithms and capture graphs.
+    """
 
     warmup: int
     repeats: int
