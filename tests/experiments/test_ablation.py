@@ -7,8 +7,8 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from gradicon.experiments import ablation
-from gradicon.experiments.real_sets import prepared
+from gradicon.experiments import ablation, ablation_report
+from gradicon.experiments.real_sets import SETS, prepare_set
 from gradicon.experiments.run import run_study
 from gradicon.experiments.study import Numbers, Setting
 from gradicon.training.dataset import Dataset
@@ -47,7 +47,7 @@ def test_every_row_of_the_papers_table_on_both_sets(numbers: Numbers):
 
 
 def test_what_training_pairs_came_to_is_the_mean_of_the_last_half_and_of_both_directions():
-    assert ablation.fitted(
+    assert ablation.mean_dissimilarity(
         [{"similarity": 9.0}, {"similarity": 1.0}, {"similarity": 0.6}]
     ) == pytest.approx(0.4)
 
@@ -77,7 +77,7 @@ def test_effects_compare_rows_that_differ_in_one_part(numbers: Numbers):
         "augmented": False,
         "optimised": False,
     }
-    found = ablation.effects(numbers["rows"])
+    found = ablation_report.compare_parts(numbers["rows"])
     effect = next(e for e in found if e["set"] == "cardiac" and e["part"] == "Stage2")
     assert effect["without"] == dice(**base, second=False)
     assert effect["with"] == dice(**base, second=True)
@@ -91,7 +91,7 @@ def test_effects_compare_rows_that_differ_in_one_part(numbers: Numbers):
 
 
 def test_two_stages_take_as_many_steps_as_one():
-    config = ablation.SETS["cardiac"]
+    config = SETS["cardiac"]
     one, two = (
         ablation._recipe(ablation.NETWORKS[i], config, ablation._FULL).training for i in (2, 4)
     )
@@ -122,14 +122,17 @@ def test_table_and_figure_come_from_the_numbers_alone(numbers: Numbers):
 def test_data_that_are_prepared_already_are_taken_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    made, config = prepared("cardiac", setting(tmp_path / "made"))
+    made, config = prepare_set("cardiac", setting(tmp_path / "made"))
     assert Dataset.open(made).groups[0].pairs == ((0, 1), (2, 3))
-    monkeypatch.setitem(ablation.SETS, "cardiac", config)
-    assert prepared("cardiac", setting(tmp_path, quick=False, data=made.parent)) == (made, config)
+    monkeypatch.setitem(SETS, "cardiac", config)
+    assert prepare_set("cardiac", setting(tmp_path, quick=False, data=made.parent)) == (
+        made,
+        config,
+    )
 
 
 def test_the_full_size_wants_real_data(tmp_path: Path):
     with pytest.raises(ValueError, match="say where the data sets are with --data"):
-        prepared("hippocampus", setting(tmp_path, quick=False))
+        prepare_set("hippocampus", setting(tmp_path, quick=False))
     with pytest.raises(FileNotFoundError, match="no such data set"):
-        prepared("hippocampus", setting(tmp_path, quick=False, data=tmp_path))
+        prepare_set("hippocampus", setting(tmp_path, quick=False, data=tmp_path))

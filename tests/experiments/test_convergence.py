@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from gradicon.experiments import convergence
-from gradicon.experiments.convergence import as_regular, curve_of, speed, steps_to
+from gradicon.experiments.convergence import choose_as_regular, compare_speed, find_step, make_curve
 from gradicon.experiments.planar import LAMBDA0, QUICK
 
 
@@ -44,47 +44,47 @@ def test_icon_is_compared_where_it_is_nearly_as_regular_but_not_less():
         network(16, 0.3, 0.01),
         network(64, 0.4, 0.0),
     ]
-    assert as_regular(tried, 0.05)["weight"] == 4
-    assert as_regular(tried, 0.04)["weight"] == 4
-    assert as_regular(tried, 0.03)["weight"] == 16
-    assert as_regular(tried, 5.0)["weight"] == 1
+    assert choose_as_regular(tried, 0.05)["weight"] == 4
+    assert choose_as_regular(tried, 0.04)["weight"] == 4
+    assert choose_as_regular(tried, 0.03)["weight"] == 16
+    assert choose_as_regular(tried, 5.0)["weight"] == 1
 
 
 def test_of_equally_regular_ones_the_most_similar_is_taken():
     """That is in favour of ICON."""
     assert (
-        as_regular([network(16, 0.3, 0.0), network(4, 0.2, 0.0), network(64, 0.4, 0.0)], 0.0)[
-            "weight"
-        ]
+        choose_as_regular(
+            [network(16, 0.3, 0.0), network(4, 0.2, 0.0), network(64, 0.4, 0.0)], 0.0
+        )["weight"]
         == 4
     )
 
 
 def test_if_none_is_as_regular_the_most_regular_is_taken():
-    assert as_regular([network(1, 0.1, 2.0), network(4, 0.2, 0.4)], 0.1)["weight"] == 4
+    assert choose_as_regular([network(1, 0.1, 2.0), network(4, 0.2, 0.4)], 0.1)["weight"] == 4
 
 
 def test_a_curve_is_means_over_few_blocks():
     rows = [{"step": 5.0 * i, "similarity": 2.0 * i, "folds": float(i)} for i in range(250)]
-    curve = curve_of(rows)
+    curve = make_curve(rows)
     assert len(curve["step"]) == 84
     assert curve["step"][:2] == [5, 20]
     assert curve["dissimilarity"][:2] == [1, 4]
     assert curve["folds_percent"][-1] == 249
-    assert len(curve_of(rows[:100])["step"]) == 100
+    assert len(make_curve(rows[:100])["step"]) == 100
 
 
 def test_steps_to_a_level_are_read_between_the_points():
     curve = falling(100)
-    assert steps_to(curve, 0.5) == pytest.approx(50)
-    assert steps_to(curve, 0.45) == pytest.approx(55)
-    assert steps_to(curve, 1.5) == 0
-    assert steps_to(falling(200), 0.4) is None
+    assert find_step(curve, 0.5) == pytest.approx(50)
+    assert find_step(curve, 0.45) == pytest.approx(55)
+    assert find_step(curve, 1.5) == 0
+    assert find_step(falling(200), 0.4) is None
 
 
 def test_the_ratio_of_speeds():
     """Half as steep: twice the steps to the same level. Both come down to 0.5."""
-    found = speed(falling(100), falling(200))
+    found = compare_speed(falling(100), falling(200))
     assert [each["dissimilarity"] for each in found] == pytest.approx([0.75, 0.625, 0.55, 0.525])
     assert [each["gradicon"] for each in found] == pytest.approx([25, 37.5, 45, 47.5])
     assert [each["ratio"] for each in found] == pytest.approx([2, 2, 2, 2])
@@ -99,7 +99,7 @@ def test_the_table_and_the_figure_come_from_the_json_alone():
         "gradicon": ours,
         "icon": icon[0],
         "icon_tried": icon,
-        "speed": speed(**curves),
+        "speed": compare_speed(**curves),
         "curves": curves,
     }
     numbers = json.loads(

@@ -11,18 +11,14 @@ from gradicon.core.jacobian import jacobian_determinant
 from gradicon.core.objective import gradient_inconsistency
 from gradicon.core.sampling import one_per_cell
 from gradicon.core.transform import identity
+from gradicon.experiments.exact_maps import Pair, add_noise, exact_pair, jacobian, white_gradient
 from gradicon.experiments.implicit import (
     VOXELS,
-    Pair,
-    exact_pair,
     exact_penalty,
-    jacobian,
-    measure,
-    noisy,
-    predicted,
-    translated,
-    waved,
-    white_gradient,
+    measure_noise,
+    measure_translation,
+    measure_wave,
+    predict_penalty,
 )
 from gradicon.experiments.run import run_study
 from gradicon.experiments.study import Setting
@@ -69,8 +65,8 @@ def test_the_gradient_of_the_noise_is_white_and_the_noise_small(x: torch.Tensor)
 
 
 def test_for_the_identity_the_prediction_is_twice_the_dimension(x: torch.Tensor):
-    assert predicted(STILL, x) == pytest.approx(4, abs=1e-12)
-    assert measure(STILL, 1e-3, 32, x, range(20))["measured"] == pytest.approx(4, rel=0.01)
+    assert predict_penalty(STILL, x) == pytest.approx(4, abs=1e-12)
+    assert measure_noise(STILL, 1e-3, 32, x, range(20))["measured"] == pytest.approx(4, rel=0.01)
 
 
 def test_both_forms_of_the_prediction_agree(x: torch.Tensor):
@@ -78,13 +74,13 @@ def test_both_forms_of_the_prediction_agree(x: torch.Tensor):
     pair = exact_pair(0.6, 3)
     ba = jacobian(pair.ba, x)
     here = float(((ba**2).sum((1, 2)) + (torch.linalg.inv(ba) ** 2).sum((1, 2))).mean())
-    assert predicted(pair, x) == pytest.approx(here, rel=2e-3)
+    assert predict_penalty(pair, x) == pytest.approx(here, rel=2e-3)
     assert here > 4.5, "far from the identity"
 
 
 def test_the_penalty_is_as_predicted_and_quadratic_in_eps(x: torch.Tensor):
     pair = exact_pair(0.5, 1)
-    found = [measure(pair, eps, 32, x, range(12)) for eps in (1e-4, 1e-3, 1e-2)]
+    found = [measure_noise(pair, eps, 32, x, range(12)) for eps in (1e-4, 1e-3, 1e-2)]
     for row in found:
         assert row["ratio, exact"] == pytest.approx(1, abs=0.03)
         assert row["ratio, small step"] == pytest.approx(row["ratio, exact"], rel=2e-3)
@@ -93,7 +89,7 @@ def test_the_penalty_is_as_predicted_and_quadratic_in_eps(x: torch.Tensor):
 
 
 def test_the_exact_penalty_is_the_librarys_in_the_limit(x: torch.Tensor):
-    maps = noisy(exact_pair(0.5, 1), 0.05, 4, 0)
+    maps = add_noise(exact_pair(0.5, 1), 0.05, 4, 0)
     assert exact_penalty(maps, x) == pytest.approx(
         float(gradient_inconsistency(maps.ab, maps.ba, x, step=1e-6)), rel=1e-4
     )
@@ -101,8 +97,8 @@ def test_the_exact_penalty_is_the_librarys_in_the_limit(x: torch.Tensor):
 
 @pytest.mark.parametrize("voxels", [0.5, 1, 8])
 def test_a_translation_costs_gradicon_nothing_and_icon_its_square(x: torch.Tensor, voxels: float):
-    assert translated(exact_pair(0.5, 0), voxels, x)["gradicon"] < 1e-10
-    found = translated(STILL, voxels, x)
+    assert measure_translation(exact_pair(0.5, 0), voxels, x)["gradicon"] < 1e-10
+    found = measure_translation(STILL, voxels, x)
     assert found["gradicon"] < 1e-10
     assert found["icon"] == pytest.approx((voxels / (VOXELS - 1)) ** 2, rel=1e-9), (
         "two directions, mean over two components"
@@ -110,8 +106,8 @@ def test_a_translation_costs_gradicon_nothing_and_icon_its_square(x: torch.Tenso
 
 
 def test_gradicon_weighs_a_wave_by_its_frequency_squared_and_icon_does_not(x: torch.Tensor):
-    slow = waved(STILL, 2, x)
-    fast = waved(STILL, 8, x)
+    slow = measure_wave(STILL, 2, x)
+    fast = measure_wave(STILL, 8, x)
     assert slow["icon"] == pytest.approx(1e-6, rel=0.01)
     assert fast["icon"] == pytest.approx(slow["icon"], rel=0.03)
     assert slow["gradicon"] == pytest.approx((2 * pi * 2 * 1e-3) ** 2 / 2, rel=0.03)

@@ -9,9 +9,9 @@ import torch
 
 from gradicon.core.sampling import unit_grid
 from gradicon.core.transform import DisplacementField
-from gradicon.experiments.implicit import exact_pair
+from gradicon.experiments.exact_maps import exact_pair
 from gradicon.experiments.inverses import autocorrelation, closest_inverses, gradient, region
-from gradicon.experiments.noise import table
+from gradicon.experiments.noise_report import table
 from gradicon.experiments.run import run_study
 from gradicon.experiments.study import Setting
 

@@ -16,11 +16,11 @@ from gradicon.experiments.planar import (
     QUICK,
     REGULARIZERS,
     Task,
-    judged,
     set_names,
+    summarise,
     train_tasks,
 )
-from gradicon.experiments.regularizers import FLOOR, dissimilarity_at, equal_folds
+from gradicon.experiments.regularizers import FLOOR, compare_at_equal_folds, dissimilarity_at
 from gradicon.experiments.study import Setting
 
 
@@ -52,7 +52,7 @@ def made_up() -> dict[str, Any]:
     rows += [
         row(name, 1.0, 0.4, 0.0 if name == "diffusion" else 2.0, "drive") for name in REGULARIZERS
     ]
-    return {"steps": 10, "pairs": 5, "rows": rows, "equal_folds": equal_folds(rows)}
+    return {"steps": 10, "pairs": 5, "rows": rows, "equal_folds": compare_at_equal_folds(rows)}
 
 
 def test_between_two_networks_dissimilarity_is_linear_in_the_logarithm_of_folds():
@@ -127,7 +127,7 @@ def test_trainings_leave_only_numbers(tmp_path: Path):
     task = Task("shapes", "gradicon", 1.0)
     trained = train_tasks([task], setting, steps=2, log_every=1)[task]
     assert [each["step"] for each in trained.rows] == [1, 2]
-    assert judged(task, trained)["weight"] == 1.0
+    assert summarise(task, trained)["weight"] == 1.0
     assert not list((tmp_path / "runs").iterdir())
 
 

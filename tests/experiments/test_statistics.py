@@ -10,7 +10,13 @@ from torch import nn
 
 from gradicon.experiments import statistics
 from gradicon.experiments.run import run_study
-from gradicon.experiments.statistics import NETWORKS, PAPER, PAPER_SIZE, counted, operations
+from gradicon.experiments.statistics import (
+    NETWORKS,
+    PAPER,
+    PAPER_SIZE,
+    count_cost,
+    count_operations,
+)
 from gradicon.experiments.study import Setting
 from gradicon.models import ModelConfig
 
@@ -29,12 +35,12 @@ def setting(tmp_path: Path) -> Setting:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_parameters_are_the_papers(name: str):
-    assert counted(NETWORKS[name], 16)["parameters"] == PAPER[name]["parameters"]
+    assert count_cost(NETWORKS[name], 16)["parameters"] == PAPER[name]["parameters"]
 
 
 @pytest.mark.parametrize("name", ["U-Net", "Stage1", "Stage2"])
 def test_operations_counted_as_the_paper_does_are_the_papers(name: str):
-    assert counted(NETWORKS[name], PAPER_SIZE)["thop"] == pytest.approx(
+    assert count_cost(NETWORKS[name], PAPER_SIZE)["thop"] == pytest.approx(
         PAPER[name]["thop"], rel=1e-6 if name != "Stage2" else 5e-4
     )
 
@@ -55,7 +61,7 @@ def voxelmorph_by_hand(size: int, *, up: bool) -> int:
 
 
 def test_voxelmorph_differs_from_the_paper_by_the_rounding_of_its_pooling_alone():
-    assert counted(NETWORKS["VoxelMorph's U-Net"], PAPER_SIZE)["macs"] == voxelmorph_by_hand(
+    assert count_cost(NETWORKS["VoxelMorph's U-Net"], PAPER_SIZE)["macs"] == voxelmorph_by_hand(
         PAPER_SIZE, up=True
     )
     assert voxelmorph_by_hand(PAPER_SIZE, up=False) == pytest.approx(
@@ -67,13 +73,13 @@ def test_one_convolution_by_hand():
     conv = nn.Conv3d(2, 5, 3, padding=1)
     image = torch.rand(1, 2, 4, 6, 8)
     by_hand = 2 * 5 * 27 * (4 * 6 * 8)
-    assert operations(conv, lambda: conv(image)) == (2 * by_hand, by_hand)
+    assert count_operations(conv, lambda: conv(image)) == (2 * by_hand, by_hand)
 
 
 def test_a_transposed_convolution_is_charged_by_thop_at_every_output_voxel():
     conv = nn.ConvTranspose3d(3, 7, 4, stride=2, padding=1)
     image = torch.rand(1, 3, 4, 4, 4)
-    flops, thop = operations(conv, lambda: conv(image))
+    flops, thop = count_operations(conv, lambda: conv(image))
     assert flops == 2 * 3 * 7 * 4**3 * 4**3
     assert thop == 8 * flops // 2
 
@@ -81,8 +87,8 @@ def test_a_transposed_convolution_is_charged_by_thop_at_every_output_voxel():
 def test_counting_leaves_no_hook_behind():
     conv = nn.Conv2d(1, 1, 3)
     image = torch.rand(1, 1, 8, 8)
-    first = operations(conv, lambda: conv(image))
-    assert operations(conv, lambda: conv(image)) == first
+    first = count_operations(conv, lambda: conv(image))
+    assert count_operations(conv, lambda: conv(image)) == first
     assert not conv._forward_hooks
 
 

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from gradicon.models import ModelConfig
-from gradicon.training.batches import Batches, Shelf, check_loss_has_data
+from gradicon.training.batches import Batches, Shelf
 from gradicon.training.config import DataConfig, LossConfig, Recipe, TrainingConfig
 from gradicon.training.dataset import Dataset
 from gradicon.training.join import join
 from gradicon.training.pairs import Pairs
+from gradicon.training.requirements import check_loss_has_data
 from gradicon.training.store import store_arrays
 
 SHAPE = (10, 8)

@@ -17,7 +17,7 @@ from gradicon.models import Preprocessing, load, read_header
 from gradicon.training.batches import Inputs
 from gradicon.training.dataset import Dataset
 from gradicon.training.execute import EagerExecutor
-from gradicon.training.loop import NonFiniteLossError
+from gradicon.training.finite import NonFiniteLossError
 from gradicon.training.pairs import Pairs
 from gradicon.training.prepare import prepare
 from gradicon.training.processes import Machine

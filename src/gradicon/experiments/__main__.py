@@ -1,6 +1,4 @@
-"""`python -m gradicon.experiments`: the studies, where the command line's packages are not
-installed.
-"""
+"""`python -m gradicon.experiments`: the studies without the command line's packages."""
 
 import argparse
 import shlex

@@ -1,23 +1,23 @@
-"""Table 1 on real sets: backbone, resolutions, Stage2, augmentation and instance optimization, one
-after the other.
+"""Table 1 on real sets: what each part of the method adds.
 
-Every network is trained for the same number of steps: with Stage2, half of them are Stage1's. Two
-sets: cardiac, pairs of one heart at two times, and hippocampus, any two patients. Scores are of the
-validation pairs on the prepared grid.
+The parts are backbone, resolutions, Stage2, augmentation and instance optimization, one after the
+other. Every network is trained for the same number of steps: with Stage2, half of them are
+Stage1's. Two sets: cardiac, pairs of one heart at two times, and hippocampus, any two patients.
+Scores are of the validation pairs on the prepared grid.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from gradicon.core.metrics import dice
-from gradicon.experiments.real_sets import SETS, prepared
+from gradicon.experiments.ablation_report import draw, table
+from gradicon.experiments.real_sets import SETS, prepare_set
 from gradicon.experiments.study import Numbers, Setting
 from gradicon.experiments.trainings import Row, train_all
 from gradicon.models import Model, ModelConfig, load
@@ -29,8 +29,7 @@ from gradicon.training.dataset import Dataset
 from gradicon.training.step import similarity_of
 from gradicon.training.validate import judge
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+__all__ = ["TITLE", "draw", "run", "table"]
 
 TITLE = "What each part of the method adds"
 _ITERATIONS = 50  # of instance optimization, the paper's
@@ -60,26 +59,20 @@ NETWORKS = (
     Network("unet", 3, second=True),
     Network("unet", 3, second=True, augmented=True),
 )
-_OPTIMISED = NETWORKS[4:]
-_STAGE2: dict[str, object] = {"second": True}
-_BOTH: dict[str, object] = {"second": True, "augmented": True}
-_PARTS: tuple[tuple[str, dict[str, object], dict[str, object]], ...] = (
-    (
-        "the paper's U-Net for VoxelMorph's",
-        {"backbone": "voxelmorph", "resolutions": 1},
-        {"resolutions": 1},
-    ),
-    ("3 resolutions for 1", {"resolutions": 1}, {}),
-    ("Stage2", {}, _STAGE2),
-    ("augmentation", _STAGE2, _BOTH),
-    ("instance optimization", _STAGE2, {**_STAGE2, "optimised": True}),
-    ("instance optimization, augmented", _BOTH, {**_BOTH, "optimised": True}),
-)  # what is looked at, without it and with it
+_OPTIMISED = NETWORKS[4:]  # those that are judged after instance optimization as well
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of the study."""
+    """How large the networks and the trainings are.
+
+    Args:
+        steps: of training, both stages together.
+        batch_size: pairs per step.
+        learning_rate: Adam's, at the start; it falls to zero within each stage.
+        channels: of the U-Net's levels, down and up.
+        iterations: of instance optimization.
+    """
 
     steps: int
     batch_size: int
@@ -88,95 +81,45 @@ class Size:
     iterations: int
 
 
+# twelve trainings that fit on one GPU in half an hour: far fewer steps than the paper's, so larger
+# batches and a higher rate, which falls to zero to make the most of them
 _FULL = Size(2000, 4, 3e-4, ((16, 32, 64, 256, 512), (16, 32, 64, 128, 256)), _ITERATIONS)
 _QUICK = Size(30, 2, 1e-3, ((4, 8), (4, 8)), 2)
 
 
 def run(setting: Setting) -> Numbers:
-    """Train the six networks on both sets, then judge them, and the last two after instance
-    optimization as well.
-    """
+    """Train the six networks on both sets and judge them, the last two once more when optimised."""
     size = _QUICK if setting.quick else _FULL
-    sets = {name: prepared(name, setting) for name in SETS}
-    data = {name: folder for name, (folder, _) in sets.items()}
-    recipes = {
-        f"{where}, {network.name}": _recipe(network, config, size)
-        for (where, (_, config)), network in product(sets.items(), NETWORKS)
-    }
-    judges = {
-        f"{where}, {network.name}": Judging(
-            LossConfig(),
-            (0, size.iterations) if network in _OPTIMISED else (0,),
-            setting.device.type,
-        )
-        for where, network in product(sets, NETWORKS)
-    }
-    folders = {name: data[name.split(", ")[0]] for name in recipes}
-    trained = train_all(recipes, folders, setting, keep=False, judges=judges)
+    sets = {name: prepare_set(name, setting) for name in SETS}
+    tasks = {f"{where}, {net.name}": (where, net) for where, net in product(sets, NETWORKS)}
+    trained = train_all(
+        {name: _recipe(net, sets[where][1], size) for name, (where, net) in tasks.items()},
+        {name: sets[where][0] for name, (where, _) in tasks.items()},
+        setting,
+        keep=False,
+        judges={name: _judge_of(net, size, setting) for name, (_, net) in tasks.items()},
+    )
     rows: list[Numbers] = []
-    for where, network in product(sets, NETWORKS):
-        found = trained[f"{where}, {network.name}"]
-        rows += [
-            _row(where, network, scores) | {"minutes": found.minutes} for scores in found.judged
-        ]
-        rows[-len(found.judged)]["training_dissimilarity"] = fitted(
-            found.rows
-        )  # of the network as trained, not as optimised
-    before = {where: _before(Dataset.open(folder, verify=False)) for where, folder in data.items()}
+    for name, (where, network) in tasks.items():
+        done = trained[name]
+        own = [_row(where, network, scores) | {"minutes": done.minutes} for scores in done.judged]
+        # of the network as trained, which the first row is of, not as optimised
+        own[0]["training_dissimilarity"] = mean_dissimilarity(done.rows)
+        rows += own
     return {
         "steps": size.steps,
         "batch_size": size.batch_size,
-        "unregistered_dice": before,
+        "unregistered_dice": {
+            where: _unregistered_dice(Dataset.open(folder, verify=False))
+            for where, (folder, _) in sets.items()
+        },
         "rows": rows,
     }
 
 
-def table(numbers: Numbers) -> str:
-    """The paper's Table 1, then what each part added."""
-    heads = "Dice | folds [%] | 1 - LNCC | of training pairs"
-    lines = [
-        f"| set | backbone | resolutions | Stage2 | optimised | augmented | {heads} |",
-        "|---" * 10 + "|",
-    ]
-    for where, overlap in numbers["unregistered_dice"].items():
-        lines.append(f"| {where} | unregistered | | | | | {overlap:.3f} | | | |")
-        for row in (row for row in numbers["rows"] if row["set"] == where):
-            ticks = " | ".join(
-                "yes" if row[part] else "" for part in ("second", "optimised", "augmented")
-            )
-            overlap = f"{row['dice']:.3f} ± {row['dice_sd']:.3f} | {row['folds_percent']:.4f}"
-            trained = (
-                f"{row['training_dissimilarity']:.3f}" if "training_dissimilarity" in row else ""
-            )
-            unlike = f"{row['dissimilarity']:.3f} | {trained}"
-            lines.append(
-                f"| {where} | {row['backbone']} | {row['resolutions']} | {ticks} | "
-                f"{overlap} | {unlike} |"
-            )
-    lines += ["", "| set | part | Dice without | with | difference | better in |", "|---" * 6 + "|"]
-    for e in effects(numbers["rows"]):
-        change = f"{e['with'] - e['without']:+.3f} | {e['better']} of {e['pairs']} pairs"
-        lines.append(
-            f"| {e['set']} | {e['part']} | {e['without']:.3f} | {e['with']:.3f} | {change} |"
-        )
-    return "\n".join(lines)
-
-
-def draw(numbers: Numbers, figure: "Figure") -> None:
-    """Dice of every row, one panel a set: its mean, and every pair."""
-    figure.set_size_inches(11, 4.2)
-    sets = list(numbers["unregistered_dice"])
-    for axes, where in zip(np.atleast_1d(figure.subplots(1, len(sets))), sets, strict=True):
-        rows = [row for row in numbers["rows"] if row["set"] == where]
-        for place, row in enumerate(rows):
-            overlaps = row["dice_of_pairs"]
-            axes.plot(overlaps, [place] * len(overlaps), "|", color="0.6", markersize=7)
-            axes.plot(row["dice"], place, "o", color="#c1272d" if row["optimised"] else "#0068b4")
-        axes.axvline(numbers["unregistered_dice"][where], color="0.3", linestyle="--", linewidth=1)
-        axes.set_yticks(range(len(rows)), [_short(row) for row in rows], fontsize=8)
-        axes.invert_yaxis()
-        axes.set(title=where, xlabel="Dice: mean, and every pair (dashed: unregistered)")
-        axes.grid(axis="x", alpha=0.25)
+def _judge_of(network: Network, size: Size, setting: Setting) -> "Judging":
+    iterations = (0, size.iterations) if network in _OPTIMISED else (0,)
+    return Judging(LossConfig(), iterations, setting.device.type)
 
 
 def _recipe(network: Network, data: DataConfig, size: Size) -> Recipe:
@@ -209,22 +152,20 @@ def _recipe(network: Network, data: DataConfig, size: Size) -> Recipe:
     )
 
 
-def fitted(rows: Sequence[Row]) -> float:
-    """The dissimilarity of training pairs over the last half of what was logged; the loss is of
-    both directions.
+def mean_dissimilarity(rows: Sequence[Row]) -> float:
+    """1 - LNCC of training pairs, the mean over the last half of what was logged.
+
+    What is logged is the sum over both directions, hence the half.
     """
     return mean(row["similarity"] / 2 for row in rows[len(rows) // 2 :])
 
 
 def _row(where: str, network: Network, scores: Numbers) -> Numbers:
-    parts = {
+    return {
+        "set": where,
         "backbone": network.backbone,
         "resolutions": network.resolutions,
         "second": network.second,
-    }
-    return {
-        "set": where,
-        **parts,
         "augmented": network.augmented,
         "optimised": scores["iterations"] > 0,
         **scores,
@@ -233,8 +174,12 @@ def _row(where: str, network: Network, scores: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class Judging:
-    """Scores of a trained network on its validation pairs, after each number of iterations of
-    instance optimization.
+    """Scores a trained network on its validation pairs, as it is and after instance optimization.
+
+    Args:
+        loss: whose similarity instance optimization takes.
+        iterations: of instance optimization, one judgement each; 0 is the network as it is.
+        device: where to do it, by name.
     """
 
     loss: LossConfig
@@ -251,14 +196,13 @@ class Judging:
 
     def _scores(self, network: Model, shelf: Shelf, iterations: int) -> Numbers:
         similarity = similarity_of(self.loss)
-        pairs = list[dict[str, float]]()
+        pairs: list[dict[str, float]] = []
         for moving, fixed in shelf.dataset.validation_pairs:
-            images = shelf.images([moving]), shelf.images([fixed])
-            tuned = (
-                refine(network, *images, steps=iterations, similarity=similarity)
-                if iterations
-                else network
-            )
+            tuned = network
+            if iterations:
+                a = shelf.images([moving])
+                b = shelf.images([fixed])
+                tuned = refine(network, a, b, steps=iterations, similarity=similarity)
             pairs.append(judge(tuned, shelf, moving, fixed, similarity))
         overlaps = [pair["dice"] for pair in pairs]
         return {
@@ -270,53 +214,11 @@ class Judging:
         }
 
 
-def _before(dataset: Dataset) -> float:
+def _unregistered_dice(dataset: Dataset) -> float:
+    """The mean Dice of the validation pairs as they are: the identity for a map."""
     assert dataset.labels is not None
     overlaps = [
         dice(*(torch.from_numpy(np.array(dataset.labels[i]).astype(np.int32)) for i in pair))
         for pair in dataset.validation_pairs
     ]
     return mean(mean(overlap.values()) for overlap in overlaps)
-
-
-def effects(rows: Sequence[Numbers]) -> list[Numbers]:
-    """What one part added, everything else being equal, on average and in how many pairs."""
-    base: Mapping[str, object] = {
-        "backbone": "unet",
-        "resolutions": 3,
-        "second": False,
-        "augmented": False,
-        "optimised": False,
-    }
-    found: list[Numbers] = []
-    for where in dict.fromkeys(row["set"] for row in rows):
-        for part, without, having in _PARTS:
-            before, after = (
-                _row_of(rows, {"set": where, **base, **parts}) for parts in (without, having)
-            )
-            better = [
-                y > x for x, y in zip(before["dice_of_pairs"], after["dice_of_pairs"], strict=True)
-            ]
-            told = {
-                "without": before["dice"],
-                "with": after["dice"],
-                "better": sum(better),
-                "pairs": len(better),
-            }
-            found.append({"set": where, "part": part, **told})
-    return found
-
-
-def _row_of(rows: Sequence[Numbers], parts: Mapping[str, object]) -> Numbers:
-    return next(row for row in rows if all(row[name] == value for name, value in parts.items()))
-
-
-def _short(row: Numbers) -> str:
-    names = ("second", "Stage2"), ("augmented", "aug."), ("optimised", "opt.")
-    return ", ".join(
-        [
-            str(row["backbone"]),
-            f"{row['resolutions']} res.",
-            *(short for part, short in names if row[part]),
-        ]
-    )

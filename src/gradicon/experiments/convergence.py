@@ -11,9 +11,9 @@ from gradicon.experiments.planar import (
     LAMBDA0,
     TITLES,
     Task,
-    judged,
     set_names,
     size_of,
+    summarise,
     train_tasks,
 )
 from gradicon.experiments.study import Numbers, Setting
@@ -24,12 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Convergence of ICON and GradICON at equal regularity"
-PARTS = (
-    0.5,
-    0.75,
-    0.9,
-    0.95,
-)  # of the way from the first dissimilarity to the last that both reach
+PARTS = (0.5, 0.75, 0.9, 0.95)  # of the way from the first dissimilarity to the last of both
 _POINTS = 100  # of a curve, at most
 _COLOURS = {"gradicon": "#c1272d", "icon": "#0068b4"}
 
@@ -38,23 +33,23 @@ Curve = dict[str, list[float]]
 
 
 def run(setting: Setting) -> Numbers:
-    """Train GradICON at the paper's weight and ICON at several, and compare with the ICON that is
-    as regular.
+    """Train GradICON at the paper's weight and ICON at several, and compare equally regular ones.
+
+    Equally regular: the ICON that `choose_as_regular` chooses by folds.
     """
     size = size_of(setting)
     names = set_names(setting)
     tasks = [Task(name, "gradicon", LAMBDA0["gradicon"]) for name in names]
     tasks += [Task(name, "icon", LAMBDA0["icon"] * 2.0**i) for name in names for i in size.search]
     trained = train_tasks(tasks, setting, steps=size.long_steps, log_every=size.log_every)
-    found = [_compared(name, trained) for name in names]
+    found = [_compare(name, trained) for name in names]
     return {"steps": size.long_steps, "pairs": size.judged, "sets": found}
 
 
-def as_regular(candidates: Sequence[dict[str, Any]], folds_percent: float) -> dict[str, Any]:
-    """Of what was tried, the one with the most folds that has not more than `folds_percent`; of
-    equal ones the most similar.
+def choose_as_regular(candidates: Sequence[dict[str, Any]], folds_percent: float) -> dict[str, Any]:
+    """Of what was tried, the one with the most folds that has not more than `folds_percent`.
 
-    If all have more folds, the one with the fewest.
+    Of equal ones the most similar. If all have more folds, the one with the fewest.
     """
     allowed = [each for each in candidates if each["folds_percent"] <= folds_percent]
     if not allowed:
@@ -62,9 +57,10 @@ def as_regular(candidates: Sequence[dict[str, Any]], folds_percent: float) -> di
     return max(allowed, key=lambda each: (each["folds_percent"], -each["dissimilarity"]))
 
 
-def curve_of(rows: Sequence[Row]) -> Curve:
-    """What was logged, in at most 100 means over equally many steps. The loss has both directions,
-    hence the half.
+def make_curve(rows: Sequence[Row]) -> Curve:
+    """What was logged, in at most 100 means over equally many steps.
+
+    The logged similarity is the sum over both directions, hence the half.
     """
     width = ceil(len(rows) / _POINTS)
     blocks = [rows[i : i + width] for i in range(0, len(rows), width)]
@@ -79,9 +75,10 @@ def curve_of(rows: Sequence[Row]) -> Curve:
     }
 
 
-def steps_to(curve: Curve, level: float) -> float | None:
-    """The step at which a curve first comes down to a dissimilarity, linear between its points;
-    None if it never does.
+def find_step(curve: Curve, level: float) -> float | None:
+    """The step at which a curve first comes down to a dissimilarity; None if it never does.
+
+    The curve is linear between its points.
     """
     steps = curve["step"]
     values = curve["dissimilarity"]
@@ -94,17 +91,18 @@ def steps_to(curve: Curve, level: float) -> float | None:
     return None
 
 
-def speed(gradicon: Curve, icon: Curve) -> list[dict[str, Any]]:
-    """Steps to the same dissimilarities, some parts of the way that both go, and how many times as
-    many ICON needs.
+def compare_speed(gradicon: Curve, icon: Curve) -> list[dict[str, Any]]:
+    """Steps to the same dissimilarities, and how many times as many ICON needs.
+
+    They are some parts of the way from where the worse one begins to the best that both reach.
     """
     start = max(gradicon["dissimilarity"][0], icon["dissimilarity"][0])
     end = max(min(gradicon["dissimilarity"]), min(icon["dissimilarity"]))
     found: list[dict[str, Any]] = []
     for part in PARTS:
         level = round(start - part * (start - end), 5)
-        ours = steps_to(gradicon, level)
-        theirs = steps_to(icon, level)
+        ours = find_step(gradicon, level)
+        theirs = find_step(icon, level)
         ratio = None if not ours or theirs is None else round(theirs / ours, 2)
         found.append(
             {"part": part, "dissimilarity": level, "gradicon": ours, "icon": theirs, "ratio": ratio}
@@ -124,9 +122,9 @@ def table(numbers: Numbers) -> str:
         "|---|---|---:|---:|---:|---|",
     ]
     for each in numbers["sets"]:
-        lines.append(_told(each["gradicon"], "compared"))
+        lines.append(_format_network(each["gradicon"], "compared"))
         lines += [
-            _told(tried, "compared" if tried == each["icon"] else "")
+            _format_network(tried, "compared" if tried == each["icon"] else "")
             for tried in each["icon_tried"]
         ]
     lines += [
@@ -156,20 +154,10 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
         for name in ("icon", "gradicon"):
             curve = each["curves"][name]
             label = f"{LABELS[name]}, $\\lambda$ = {each[name]['weight']:.4g}"
-            left.plot(
-                curve["step"],
-                curve["dissimilarity"],
-                color=_COLOURS[name],
-                linewidth=1.5,
-                label=label,
-            )
-            right.plot(
-                curve["step"],
-                curve["folds_percent"],
-                color=_COLOURS[name],
-                linewidth=1.5,
-                label=label,
-            )
+            for axes, what in ((left, "dissimilarity"), (right, "folds_percent")):
+                axes.plot(
+                    curve["step"], curve[what], color=_COLOURS[name], linewidth=1.5, label=label
+                )
         left.set(title=TITLES[each["set"]], xlabel="step", ylabel="dissimilarity, 1 - LNCC")
         right.set(title=TITLES[each["set"]], xlabel="step", ylabel="folds, % of pixels")
         right.set_yscale("symlog", linthresh=1e-3)
@@ -179,30 +167,30 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
         left.legend(fontsize=8)
 
 
-def _compared(name: str, trained: Mapping[Task, Trained]) -> dict[str, Any]:
+def _compare(name: str, trained: Mapping[Task, Trained]) -> dict[str, Any]:
     ours = next(task for task in trained if task.images == name and task.regularizer == "gradicon")
-    gradicon = judged(ours, trained[ours])
+    gradicon = summarise(ours, trained[ours])
     tried = [
-        judged(task, run)
+        summarise(task, run)
         for task, run in trained.items()
         if task.images == name and task.regularizer == "icon"
     ]
-    icon = as_regular(tried, gradicon["folds_percent"])
+    icon = choose_as_regular(tried, gradicon["folds_percent"])
     curves = {
-        "gradicon": curve_of(trained[ours].rows),
-        "icon": curve_of(trained[Task(name, "icon", icon["weight"])].rows),
+        "gradicon": make_curve(trained[ours].rows),
+        "icon": make_curve(trained[Task(name, "icon", icon["weight"])].rows),
     }
     return {
         "set": name,
         "gradicon": gradicon,
         "icon": icon,
         "icon_tried": tried,
-        "speed": speed(curves["gradicon"], curves["icon"]),
+        "speed": compare_speed(curves["gradicon"], curves["icon"]),
         "curves": curves,
     }
 
 
-def _told(network: Mapping[str, Any], note: str) -> str:
+def _format_network(network: Mapping[str, Any], note: str) -> str:
     numbers = (
         f"{network['weight']:.4g} | {network['dissimilarity']:.4f} | {network['folds_percent']:.4f}"
     )

@@ -1,5 +1,6 @@
-"""What is noise in two maps that should be inverses: the closest exact inverses, and measures of
-what is left.
+"""What is noise in two maps that should be inverses: all that is left of the closest inverses.
+
+Maps are fields on a grid of shape S in D dimensions, in lengths of the unit cube.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from torch import Tensor
 from gradicon.core.sampling import unit_grid, window
 from gradicon.core.transform import DisplacementField
 
+# of the inverse error, raised so that each solution starts the next, harder search
 WEIGHTS = (1.0, 10.0, 100.0)
 
 Inverses = tuple[DisplacementField, DisplacementField]
@@ -23,11 +25,16 @@ def closest_inverses(
     weights: Sequence[float] = WEIGHTS,
     iterations: int,
 ) -> list[Inverses]:
-    """Inverses of each other with the least squared distance to two maps together; better ones with
-    each weight, the last the best.
+    """The inverses with the least squared distance to two maps together, one pair for each weight.
 
-    Minimises |ab - phi_ab|^2 + |ba - phi_ba|^2 + weight (|ab o ba - Id|^2 + |ba o ab - Id|^2),
-    compositions where both maps stay inside.
+    Minimises |ab - phi_ab|^2 + |ba - phi_ba|^2 + weight (|ab o ba - Id|^2 + |ba o ab - Id|^2) over
+    fields ab and ba, compositions where both maps stay inside. They undo each other the better the
+    larger the weight, so the last pair is the best.
+
+    Args:
+        phi_ab, phi_ba: fields (B, D, *S) that should be inverses, in double precision.
+        weights: of the inverse error, one search after the other.
+        iterations: of L-BFGS in each search.
     """
     wanted = torch.stack([phi_ab.u, phi_ba.u])
     judged = region(phi_ab, phi_ba, part=16)
@@ -59,8 +66,9 @@ def closest_inverses(
 
 
 def gradient(u: Float[Tensor, "b d *s"]) -> Float[Tensor, "b dd *t"]:
-    """All derivatives of a field, by forward differences, in units of the cube; one voxel less
-    along each axis.
+    """All D^2 derivatives of a field, by forward differences, in lengths of the unit cube.
+
+    There is one voxel less along each axis. Channel D i + j is d_i u_j.
     """
     shape = [n - 1 for n in u.shape[2:]]
     origin = window(u, [0] * len(shape), shape)
@@ -73,8 +81,9 @@ def gradient(u: Float[Tensor, "b d *s"]) -> Float[Tensor, "b dd *t"]:
 def region(
     phi_ab: DisplacementField, phi_ba: DisplacementField, *, part: int = 8
 ) -> Bool[Tensor, "b 1 *s"]:
-    """Where noise can be told: neither the voxel nor what the maps make of it is nearer to the
-    border than a part of the image.
+    """Where noise can be told: 1 / `part` of the image away from its border.
+
+    Neither the voxel nor what the maps make of it may be nearer.
 
     Beyond the image fields are constant, so maps that cross its border bend there, and have no
     inverse of their kind.
@@ -94,8 +103,9 @@ def region(
 
 
 def autocorrelation(x: Float[Tensor, "b c *s"], lag: int) -> Float[Tensor, " b"]:
-    """The correlation of a field with itself `lag` voxels on: the mean over components and axes,
-    per item. NaN is left out.
+    """The correlation of a field with itself `lag` voxels on, per item; NaN is left out.
+
+    It is the mean over the axes along which `lag` is counted, and over components.
     """
     x = x - x.flatten(2).nanmean(2).reshape(*x.shape[:2], *[1] * (x.ndim - 2))
     along = [

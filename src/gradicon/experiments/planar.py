@@ -1,6 +1,4 @@
-"""What the 2-D studies share: their sizes, their two sets as prepared data, and how one network is
-trained and judged.
-"""
+"""What the 2-D studies share: sizes, two sets, and how networks are trained and judged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,9 +27,8 @@ LABELS = {
 TITLES = {"shapes": "Triangles and Circles", "drive": "DRIVE", "warped": "warped shapes"}
 
 # The middle of each sweep: the paper's weight of GradICON, and of the others one for about as many
-# folds in short trainings on
-# small shapes. ICON penalises lengths on the unit square, not slopes, and bending energy
-# curvatures.
+# folds in short trainings on small shapes. ICON penalises lengths on the unit square, not slopes,
+# and bending energy curvatures.
 LAMBDA0: dict[Regularizer, float] = {
     "gradicon": 1.5,
     "icon": 500.0,
@@ -147,8 +144,15 @@ def prepared_sets(setting: Setting) -> dict[str, Prepared]:
 def train_tasks(
     tasks: Sequence[Task], setting: Setting, *, steps: int, log_every: int
 ) -> dict[Task, Trained]:
-    """Train Stage1 for every task, with the paper's similarity, and judge it once, when it is
-    trained. Only numbers are kept.
+    """Train Stage1 for every task, with the paper's similarity, and judge it once, at the end.
+
+    Only numbers are kept.
+
+    Args:
+        tasks: what to train.
+        setting: how the study is run.
+        steps: of each training.
+        log_every: steps between the points of a curve.
     """
     sets = prepared_sets(setting)
     model = size_of(setting).model
@@ -166,9 +170,10 @@ def train_tasks(
     return {task: trained[name] for name, task in named.items()}
 
 
-def judged(task: Task, trained: Trained) -> dict[str, Any]:
-    """What a trained network is: its task, and its dissimilarity and folds on the pairs that it is
-    judged by.
+def summarise(task: Task, trained: Trained) -> dict[str, Any]:
+    """What a trained network is: its task, and what it reached on the pairs it is judged by.
+
+    `dissimilarity` is 1 - LNCC, `folds_percent` the pixels that fold.
     """
     return {
         "set": task.images,

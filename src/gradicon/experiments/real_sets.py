@@ -1,6 +1,4 @@
-"""The real 3-D sets that studies train on: as scans, as prepared data, and small stand-ins for
-them.
-"""
+"""The real 3-D sets that studies train on, as scans or prepared already, and small stand-ins."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +18,14 @@ SETS: dict[str, DataConfig] = {
     "hippocampus": DataConfig(shape=(72, 104, 72), modality="mr"),
 }
 _LISTS = {"cardiac": "train_pairs.csv", "hippocampus": "train.csv"}
-_SMALL = (8, 16, 16)
+_SMALL = (8, 16, 16)  # the grid of the stand-ins
 
 
-def prepared(name: str, setting: Setting) -> tuple[Path, DataConfig]:
-    """The set as `gradicon prepare` writes it: made here, unless the data folder holds it in that
-    form already.
+def prepare_set(name: str, setting: Setting) -> tuple[Path, DataConfig]:
+    """The folder of a set as `gradicon prepare` writes it, and how it was prepared.
+
+    A data folder that holds the set in that form already is taken as it is, since a machine that
+    only trains cannot read scans. A quick run has soft balls in noise instead.
     """
     config = SETS[name]
     if setting.quick:
@@ -35,9 +35,7 @@ def prepared(name: str, setting: Setting) -> tuple[Path, DataConfig]:
     if (folder / METADATA).exists():
         Dataset.open(folder).check_recipe(config)
         return folder, config
-    from gradicon.training.prepare import (
-        prepare,
-    )  # reads scans, which a machine that only trains cannot
+    from gradicon.training.prepare import prepare  # needs SimpleITK, to read scans
 
     recipe = Recipe(data=config, model=ModelConfig(), loss=LossConfig(), training=TrainingConfig())
     prepare(folder / _LISTS[name], recipe, setting.work / name, validation=folder / "val_pairs.csv")
@@ -45,7 +43,7 @@ def prepared(name: str, setting: Setting) -> tuple[Path, DataConfig]:
 
 
 def _balls(out: Path, config: DataConfig, count: int = 6) -> Path:
-    """Soft balls in noise, their labels, and two pairs to judge by."""
+    """Soft balls in noise, their labels, and two pairs to judge by; sizes chosen by eye."""
     rng = np.random.default_rng(0)
     grid = np.stack(np.meshgrid(*(np.linspace(0, 1, n) for n in config.shape), indexing="ij"))
     centres = rng.uniform(0.4, 0.6, (count, 3, 1, 1, 1))

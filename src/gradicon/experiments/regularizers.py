@@ -11,9 +11,9 @@ from gradicon.experiments.planar import (
     REGULARIZERS,
     TITLES,
     Task,
-    judged,
     set_names,
     size_of,
+    summarise,
     train_tasks,
 )
 from gradicon.experiments.study import Numbers, Setting
@@ -37,8 +37,9 @@ Row = dict[str, Any]
 
 
 def run(setting: Setting) -> Numbers:
-    """Train Stage1 with every regularizer at every weight, on both sets, and judge it on pairs of
-    its training set.
+    """Train Stage1 with every regularizer at every weight, on both sets, and judge it there.
+
+    The pairs it is judged on are of its training set.
     """
     size = size_of(setting)
     tasks = [
@@ -48,19 +49,17 @@ def run(setting: Setting) -> Numbers:
         for i in size.exponents
     ]
     trained = train_tasks(tasks, setting, steps=size.steps, log_every=size.steps)
-    rows = [judged(task, trained[task]) for task in tasks]
+    rows = [summarise(task, trained[task]) for task in tasks]
     return {
         "steps": size.steps,
         "pairs": size.judged,
         "rows": rows,
-        "equal_folds": equal_folds(rows),
+        "equal_folds": compare_at_equal_folds(rows),
     }
 
 
-def equal_folds(rows: Sequence[Row], levels: Sequence[float] = LEVELS) -> list[Row]:
-    """The dissimilarity of each regularizer with at most some percentages of folds, and whose is
-    least.
-    """
+def compare_at_equal_folds(rows: Sequence[Row], levels: Sequence[float] = LEVELS) -> list[Row]:
+    """Each regularizer's dissimilarity with at most `levels` percent of folds; whose is least."""
     found: list[Row] = []
     for name in dict.fromkeys(row["set"] for row in rows):
         for level in levels:
@@ -72,8 +71,9 @@ def equal_folds(rows: Sequence[Row], levels: Sequence[float] = LEVELS) -> list[R
 
 
 def dissimilarity_at(points: Sequence[tuple[float, float]], level: float) -> float | None:
-    """The least dissimilarity with at most `level` percent of folds, from (folds, dissimilarity) of
-    some networks.
+    """The least dissimilarity with at most `level` percent of folds.
+
+    `points` are (folds in percent, dissimilarity) of some networks.
 
     A network counts unless another has no more folds and is no less similar. Between those that
     count, dissimilarity is linear in the logarithm of folds. None if all have more folds than that.
@@ -118,8 +118,8 @@ def table(numbers: Numbers) -> str:
         lines.append(f"| {TITLES[row['set']]} | {row['folds_percent']:g} | {shown} | {least} |")
     lines += ["", "| set | regularizer | weight | 1 - LNCC | folds % |", "|---|---|---:|---:|---:|"]
     for row in numbers["rows"]:
-        told = f"{row['weight']:.4g} | {row['dissimilarity']:.4f} | {row['folds_percent']:.4f}"
-        lines.append(f"| {TITLES[row['set']]} | {LABELS[row['regularizer']]} | {told} |")
+        cells = f"{row['weight']:.4g} | {row['dissimilarity']:.4f} | {row['folds_percent']:.4f}"
+        lines.append(f"| {TITLES[row['set']]} | {LABELS[row['regularizer']]} | {cells} |")
     return "\n".join(lines)
 
 
@@ -160,9 +160,7 @@ def draw(numbers: Numbers, figure: "Figure") -> None:
 
 
 def _points(rows: Sequence[Row], name: str, regularizer: str) -> list[tuple[float, float]]:
-    """(folds, dissimilarity) of the networks of one regularizer on one set, in the order of their
-    weights.
-    """
+    """(folds, dissimilarity) of one regularizer's networks on one set, in the order of weights."""
     chosen = [row for row in rows if row["set"] == name and row["regularizer"] == regularizer]
     return [
         (row["folds_percent"], row["dissimilarity"])
@@ -171,6 +169,6 @@ def _points(rows: Sequence[Row], name: str, regularizer: str) -> list[tuple[floa
 
 
 def _verdict(compared: Sequence[Row]) -> str:
-    """How often GradICON is the most similar."""
+    """How often GradICON is the most similar, of all sets and levels."""
     won = sum(row["least"] == "gradicon" for row in compared)
     return f"GradICON is the most similar in {won} of {len(compared)} comparisons."

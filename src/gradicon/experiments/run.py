@@ -14,17 +14,25 @@ import torch
 
 import gradicon
 from gradicon.errors import GradiconError, MissingFileError
-from gradicon.experiments.study import Setting, study
+from gradicon.experiments.study import Setting, load_study
 
 
 def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
-    """Run the study `name`, and write OUT/NAME.json, NAME.md and, where matplotlib is installed,
-    NAME.png. Returns the JSON.
+    """Run a study, and write OUT/NAME.json, NAME.md and, where matplotlib is installed, NAME.png.
 
     Until all is done, OUT/NAME-SIZE.trained holds the trainings that are: after an interruption the
     same command goes on from them.
+
+    Args:
+        name: of the study.
+        setting: how to run it.
+        out: the folder for the results.
+        command: what the results say they were made by.
+
+    Returns:
+        The JSON's path.
     """
-    chosen = study(name)
+    chosen = load_study(name)
     began = time.monotonic()
     kept = out / f"{name}-{'quick' if setting.quick else 'full'}.trained"
     made = [folder for folder in (kept, out) if not folder.exists()]
@@ -59,16 +67,16 @@ def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
 
 def show_study(source: Path, out: Path) -> list[Path]:
     """Write the table and the figure of a result, from its JSON alone."""
-    result = _read(source)
+    result = _read_result(source)
     name = result["experiment"]
-    chosen = study(result["experiment"])
+    chosen = load_study(result["experiment"])
     out.mkdir(parents=True, exist_ok=True)
-    told = (
+    origin = (
         f"{result['command']}, {result['date']}, {result['hardware']}, {result['minutes']} minutes"
     )
     table = out / f"{name}.md"
     table.write_text(
-        f"# {chosen.TITLE}\n\n{chosen.table(result['numbers'])}\n\n`{told}`\n", encoding="utf-8"
+        f"# {chosen.TITLE}\n\n{chosen.table(result['numbers'])}\n\n`{origin}`\n", encoding="utf-8"
     )
     try:
         from matplotlib.figure import Figure
@@ -80,12 +88,12 @@ def show_study(source: Path, out: Path) -> list[Path]:
     return [table, out / f"{name}.png"]
 
 
-def _read(source: Path) -> dict[str, Any]:
+def _read_result(source: Path) -> dict[str, Any]:
     if not source.is_file():
         raise MissingFileError(f"{source}: no such result")
     try:
         result = json.loads(source.read_text(encoding="utf-8"))
-        study(result["experiment"])
+        load_study(result["experiment"])
     except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise GradiconError(f"{source}: not the result of an experiment") from error
     return result

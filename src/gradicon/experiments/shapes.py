@@ -1,5 +1,6 @@
-"""The two 2-D sets of the paper's Sec. 5.1: drawn triangles and circles, and vessels of the retina
-(DRIVE) with random warps.
+"""The two 2-D sets of the paper's Sec. 5.1: triangles and circles, and vessels of the retina.
+
+The first are drawn. The second are the masks of DRIVE, and random warps of them.
 """
 
 from dataclasses import dataclass
@@ -22,9 +23,7 @@ Images = NDArray[np.float32]
 PACKED = "drive.npy"
 DRIVE_SHAPE = (292, 282)
 _DRIVE_SCAN = (584, 565)  # of the masks as they are published
-_EDGE = (
-    40.0  # the width of an outline is about 2 / _EDGE of the image, as in the ICON paper's images
-)
+_EDGE = 40.0  # an outline is about 2 / _EDGE of the image wide, as in the ICON paper's images
 _POINTS = 3  # control points along each axis
 _SPREAD = 0.06  # the standard deviation of a control point's displacement, in lengths of the image
 _LEAST_VOLUME = 0.05  # the smallest Jacobian determinant that a random warp may have: none folds
@@ -32,8 +31,9 @@ _LEAST_VOLUME = 0.05  # the smallest Jacobian determinant that a random warp may
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Images, and which of them are trained on and judged by. Without `train_pairs` any two are
-    trained on.
+    """Images, and which of them are trained on and judged by, by number.
+
+    Without `train_pairs` any two are trained on.
     """
 
     images: Images
@@ -62,8 +62,9 @@ class ImageSet:
 
 
 def triangles_and_circles(count: int, size: int = 128, *, seed: int = 0) -> Images:
-    """Hollow shapes, first triangles, then as many circles, with random centre, radius and
-    rotation, as in the ICON paper.
+    """Hollow shapes (N, H, W), first triangles, then as many circles, as in the ICON paper.
+
+    Centre, radius and rotation are random.
 
     The outline is 1 / cosh^2(40 d), with d the distance from the shape's edge in lengths of the
     image.
@@ -87,8 +88,13 @@ def triangles_and_circles(count: int, size: int = 128, *, seed: int = 0) -> Imag
 
 
 def shape_set(count: int, size: int, judged: int, *, seed: int = 0) -> ImageSet:
-    """Triangles and circles, any two of which make a pair; `judged` random pairs of them are judged
-    by.
+    """Triangles and circles, any two of which make a pair.
+
+    Args:
+        count: of images.
+        size: pixels along each axis.
+        judged: how many random pairs of them are judged by.
+        seed: of the drawing and of the pairs.
     """
     rng = np.random.default_rng(seed + 1)
     pairs = [
@@ -99,10 +105,13 @@ def shape_set(count: int, size: int, judged: int, *, seed: int = 0) -> ImageSet:
 
 
 def warped_set(sources: Images, warps: int, judged: int, *, seed: int = 0) -> ImageSet:
-    """Each source and `warps` random elastic deformations of it: every (source, warped source) is a
-    pair.
+    """Images and random elastic deformations of them: every (source, warped source) is a pair.
 
-    `judged` of the pairs, spread over all sources, are judged by.
+    Args:
+        sources: the images.
+        warps: how many deformations of each.
+        judged: how many of the pairs, spread over all sources, are judged by.
+        seed: of the deformations.
     """
     rng = np.random.default_rng(seed)
     warped = [_warped(source, elastic_maps(warps, source.shape, rng)) for source in sources]
@@ -115,10 +124,9 @@ def warped_set(sources: Images, warps: int, judged: int, *, seed: int = 0) -> Im
 
 
 def elastic_maps(count: int, shape: tuple[int, ...], rng: np.random.Generator) -> DisplacementField:
-    """Smooth random maps: 3 x 3 control points move by Gaussian displacements, with parabolas
-    between them.
+    """Smooth random maps: 3 x 3 control points move at random, with parabolas between them.
 
-    Those that fold, or come near it, are drawn again.
+    Displacements are Gaussian. Those that fold, or come near it, are drawn again.
     """
     weights = [torch.from_numpy(_parabolas(n)) for n in shape]
     kept = torch.empty(0, 2, *shape)
@@ -133,8 +141,9 @@ def elastic_maps(count: int, shape: tuple[int, ...], rng: np.random.Generator) -
 
 
 def read_drive(folder: Path) -> Images:
-    """The vessel masks of DRIVE at 292 x 282, from its `*_manual1.gif`, or from the `drive.npy`
-    that `pack_drive` made of them.
+    """The vessel masks (N, 292, 282) of DRIVE, in [0,1].
+
+    They are read from its `*_manual1.gif`, or from the `drive.npy` that `pack_drive` made of them.
     """
     if (folder / PACKED).is_file():
         packed = np.load(folder / PACKED, allow_pickle=False)
@@ -164,8 +173,9 @@ def shrink_area(image: Images, shape: tuple[int, int]) -> Images:
 
 
 def _line(y: Images, x: Images, angle: Images, radius: Images) -> Images:
-    """How far (y, x) is beyond a side of a triangle with corners at `radius`. Inside, it is beyond
-    none of the three.
+    """How far (y, x) is beyond a side of a triangle with corners at `radius`.
+
+    It is radius / 2 from the centre. Inside, a point is beyond none of the three.
     """
     return (np.cos(angle) * y + np.sin(angle) * x - radius / 2).astype(np.float32)
 
@@ -179,8 +189,9 @@ def _coverage(n: int, m: int) -> NDArray[np.float64]:
 
 
 def _parabolas(n: int) -> Images:
-    """(n, 3): the weights of values at 0, 1/2 and 1 in the parabola through them, at n places from
-    0 to 1.
+    """(n, 3): the weights of values at 0, 1/2 and 1 in the parabola through them.
+
+    They are for n places from 0 to 1.
     """
     x = np.linspace(0, 1, n)
     return np.stack([(1 - x) * (1 - 2 * x), 4 * x * (1 - x), x * (2 * x - 1)], 1).astype(np.float32)

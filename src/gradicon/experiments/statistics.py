@@ -1,5 +1,6 @@
-"""What the networks cost: parameters, operations, time and memory, by size (the paper's appendix on
-model statistics).
+"""What the networks cost: parameters, operations, time and memory, by size.
+
+This is the paper's appendix on model statistics.
 
 Operations are those of convolutions, counted by torch on the plain path without computing anything:
 `flops` takes a multiplication and an addition as two, `macs` as one. The paper's counter, thop,
@@ -20,7 +21,6 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -28,12 +28,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gradicon.core.acceleration import plain
 from gradicon.core.network import Displace
+from gradicon.experiments.statistics_report import draw, table
 from gradicon.experiments.study import Numbers, Setting
 from gradicon.experiments.workload import Work, inference, training_step, wait_for
 from gradicon.models import Model, ModelConfig, build
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+__all__ = ["TITLE", "draw", "run", "table"]
 
 TITLE = "What the networks cost"
 NETWORKS: dict[str, ModelConfig] = {
@@ -42,6 +42,7 @@ NETWORKS: dict[str, ModelConfig] = {
     "Stage1": ModelConfig(stage=1),
     "Stage2": ModelConfig(stage=2),
 }
+# the paper's own numbers, of its appendix, at PAPER_SIZE^3
 PAPER: dict[str, dict[str, float | None]] = {
     "VoxelMorph's U-Net": {"parameters": 327_331, "thop": 397.878e9, "inference_mb": 4182},
     "U-Net": {"parameters": 17_670_229, "thop": 540.084e9, "inference_mb": 2244},
@@ -67,7 +68,10 @@ PAPER_SIZE = 175
 
 @dataclass(frozen=True)
 class Effort:
-    """How many runs are thrown away, and how many are timed."""
+    """How many runs are thrown away, and how many are timed.
+
+    The first ones compile kernels, choose algorithms and capture graphs.
+    """
 
     warmup: int
     repeats: int
@@ -75,27 +79,16 @@ class Effort:
 
 def run(setting: Setting) -> Numbers:
     """Count at the paper's size, then time every network at every size."""
-    sizes = (
-        [16, 24]
-        if setting.quick
-        else [64, 96, 128, 175, 192]
-        if setting.device.type == "cuda"
-        else [48, 64, 96]
-    )
+    sizes = _sizes(setting)
     effort = Effort(1, 1) if setting.quick else Effort(6, 10)
     rows: list[Numbers] = []
     for name, config in NETWORKS.items():
         for size in sizes:
             setting.tell(f"{name} at {size}^3", len(rows) / len(sizes) / len(NETWORKS))
-            rows.append(
-                {
-                    "network": name,
-                    "size": size,
-                    **counted(config, size),
-                    **_timed(config, size, setting.device, effort),
-                }
-            )
-    counts = {name: counted(config, PAPER_SIZE) for name, config in NETWORKS.items()}
+            cost = count_cost(config, size)
+            measured = _timed(config, size, setting.device, effort)
+            rows.append({"network": name, "size": size, **cost, **measured})
+    counts = {name: count_cost(config, PAPER_SIZE) for name, config in NETWORKS.items()}
     return {
         "paper": {"size": PAPER_SIZE, "device": "RTX 3090", "networks": PAPER},
         "counts": counts,
@@ -103,9 +96,18 @@ def run(setting: Setting) -> Numbers:
     }
 
 
-def counted(config: ModelConfig, size: int) -> dict[str, int]:
-    """Parameters and operations of one inference at size^D, by shapes alone: on torch's device of
-    tensors without numbers.
+def _sizes(setting: Setting) -> list[int]:
+    """Voxels along each axis: from small to what the device can do in minutes."""
+    if setting.quick:
+        return [16, 24]
+    return [64, 96, 128, PAPER_SIZE, 192] if setting.device.type == "cuda" else [48, 64, 96]
+
+
+def count_cost(config: ModelConfig, size: int) -> dict[str, int]:
+    """Parameters and operations of one inference at size^D.
+
+    They follow from shapes alone, so nothing is computed: "meta" is torch's device of tensors
+    without numbers, and a size that no memory holds can be counted.
     """
     with torch.device("meta"):
         network = build(config).eval()
@@ -113,7 +115,9 @@ def counted(config: ModelConfig, size: int) -> dict[str, int]:
     for module in network.modules():
         if isinstance(module, Displace):
             module.refuse_non_finite = False  # there are no numbers to look at
-    flops, thop = operations(network, lambda: network(image, image).materialise(image.shape[2:]))
+    flops, thop = count_operations(
+        network, lambda: network(image, image).materialise(image.shape[2:])
+    )
     return {
         "parameters": sum(p.numel() for p in network.parameters()),
         "flops": flops,
@@ -122,9 +126,10 @@ def counted(config: ModelConfig, size: int) -> dict[str, int]:
     }
 
 
-def operations(network: nn.Module, work: Work) -> tuple[int, int]:
+def count_operations(network: nn.Module, work: Work) -> tuple[int, int]:
     """What `work` does with `network`: floating point operations, and what thop would say.
-    Functional calls it cannot see.
+
+    The hooks count as thop does, by modules, so they do not see what no module does.
     """
     seen: list[int] = []
 
@@ -145,8 +150,9 @@ def operations(network: nn.Module, work: Work) -> tuple[int, int]:
 
 
 def _timed(config: ModelConfig, size: int, device: torch.device, effort: Effort) -> Numbers:
-    """Both paths, each task with a network of its own, so that no memory is another's. None where
-    it does not fit.
+    """Time and memory of inference and training, plain and fast; None where memory is too small.
+
+    Each has a network of its own, so that no memory is another's.
     """
     found: Numbers = {}
     for path, fast in (("plain", False), ("fast", True)):
@@ -164,15 +170,13 @@ def _timed(config: ModelConfig, size: int, device: torch.device, effort: Effort)
 def _measured(
     prepare: Callable[[], Work], device: torch.device, effort: Effort
 ) -> dict[str, float | None]:
-    """The median in milliseconds, and on a GPU the peak of what tensors take, in MB of
-    10^6 bytes.
-    """
+    """The median in milliseconds, and on a GPU the peak of tensors in MB of 10^6 bytes."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
     work = prepare()
-    times = list[float]()
+    times: list[float] = []
     for _ in range(effort.warmup + effort.repeats):
         wait_for(device)
         start = time.perf_counter()
@@ -199,104 +203,3 @@ def _training(config: ModelConfig, size: int, device: torch.device, *, fast: boo
 def _network(config: ModelConfig, device: torch.device) -> Model:
     with device:
         return build(config)
-
-
-def table(numbers: Numbers) -> str:
-    """Counts beside the paper's, then what was measured; the paper's own measurements last."""
-    paper = numbers["paper"]["networks"]
-    counts = numbers["counts"]
-    size = numbers["paper"]["size"]
-    lines = [
-        (
-            f"Counted at {size}^3. FLOPs take a multiplication and an addition as two, MACs "
-            "as one; both are of convolutions."
-        ),
-        (
-            "thop's count, which the paper gives, charges transposed convolutions 8 times "
-            "what they do."
-        ),
-        "",
-        "| network | parameters | the paper's | FLOPs | MACs | as thop counts | the paper's |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, found in counts.items():
-        flops = " | ".join(f"{found[key] / 1e9:,.3f} G" for key in ("flops", "macs", "thop"))
-        lines.append(
-            f"| {name} | {found['parameters']:,} | {paper[name]['parameters']:,} | "
-            f"{flops} | {paper[name]['thop'] / 1e9:,.3f} G |"
-        )
-    lines += ["", "Measured: milliseconds, and peak MB where it was a GPU.", ""]
-    lines += [
-        "| network | size | inference, plain | inference, fast | step, plain | step, fast |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in numbers["rows"]:
-        cells = [
-            _cell(row[f"{task}_{path}"])
-            for task in ("inference", "training")
-            for path in ("plain", "fast")
-        ]
-        lines.append(f"| {row['network']} | {row['size']}^3 | {' | '.join(cells)} |")
-    lines += ["", f"The paper's own, at {size}^3 on an {numbers['paper']['device']}:", ""]
-    lines += ["| network | inference | step |", "|---|---|---|"]
-    for name, given in paper.items():
-        cells = [
-            _cell({"ms": given.get(f"{task}_ms"), "mb": given.get(f"{task}_mb")})
-            for task in ("inference", "training")
-        ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _cell(found: dict[str, float | None]) -> str:
-    said = [
-        f"{value:,.{digits}f} {unit}"
-        for unit, digits in (("ms", 1), ("MB", 0))
-        if (value := found[unit.lower()]) is not None
-    ]
-    return ", ".join(said) or "—"
-
-
-def draw(numbers: Numbers, figure: "Figure") -> None:
-    """Inference by size: time, and memory where it was measured, else operations. Dashed is plain;
-    crosses are the paper's.
-    """
-    rows = numbers["rows"]
-    paper = numbers["paper"]
-    on_gpu = any(row["inference_plain"]["mb"] is not None for row in rows)
-    left, right = figure.subplots(1, 2)
-    for k, name in enumerate(numbers["counts"]):
-        own = [row for row in rows if row["network"] == name]
-        voxels = [row["size"] ** 3 for row in own]
-        for path, style in (("plain", "--"), ("fast", "-")):
-            label = name if path == "fast" else None
-            left.plot(
-                voxels,
-                [row[f"inference_{path}"]["ms"] for row in own],
-                style,
-                marker="o",
-                ms=3,
-                color=f"C{k}",
-                label=label,
-            )
-            if on_gpu:
-                right.plot(
-                    voxels,
-                    [row[f"inference_{path}"]["mb"] for row in own],
-                    style,
-                    marker="o",
-                    ms=3,
-                    color=f"C{k}",
-                )
-        if not on_gpu:
-            right.plot(voxels, [row["flops"] for row in own], marker="o", ms=3, color=f"C{k}")
-        for axes, key in ((left, "inference_ms"), (right, "inference_mb")) if on_gpu else ():
-            axes.plot([paper["size"] ** 3], [paper["networks"][name].get(key)], "x", color=f"C{k}")
-    left.set_title("Inference, ms (dashed: plain)")
-    right.set_title("Inference, peak MB" if on_gpu else "Inference, FLOPs")
-    sizes = sorted({row["size"] for row in rows})
-    for axes in (left, right):
-        axes.set(xscale="log", yscale="log", xlabel="voxels along each axis")
-        axes.set_xticks([size**3 for size in sizes], sizes)
-        axes.minorticks_off()
-    left.legend(fontsize=8)

@@ -75,8 +75,8 @@ class Study(Protocol):
         ...
 
 
-def study(name: str) -> Study:
-    """The study of that name."""
+def load_study(name: str) -> Study:
+    """Import the file of a study; only the one that is asked for."""
     if name not in STUDIES:
         raise GradiconError(f"unknown experiment {name!r}: expected one of {', '.join(STUDIES)}")
     return cast("Study", import_module(f"gradicon.experiments.{name}"))

@@ -29,15 +29,21 @@ found.
 
 
 Judge = Callable[[Path, Path], Any]
-"""Of the file of a model and the folder of its data: what is to be known of it, as JSON can say it.
-A dataclass, so that its repr tells it from others and another process can have it.
+"""Called with the file of a model and the folder of its data, it says what is to be known of them,
+as JSON can say it. A dataclass, so that its repr tells it from others and another process can have
+it.
 """
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A run that is done: what it logged, its minutes, the file of its model, if that was kept, and
-    what the judge said.
+    """A run that is done.
+
+    Args:
+        rows: what it logged.
+        minutes: of training.
+        model: the file of its model, which exists if it was kept.
+        judged: what the judge said.
     """
 
     rows: tuple[Row, ...]
@@ -60,12 +66,18 @@ def train_all(
     keep: bool = True,
     judges: Mapping[str, Judge] | None = None,
 ) -> dict[str, Trained]:
-    """Train every recipe on one set of prepared images, or each on its own, `setting.jobs` at a
-    time, and judge it; by name.
+    """Train every recipe, `setting.jobs` at a time, and judge it; what became of it, by name.
 
-    `share` is how much of the whole study this is, for the progress. Without `keep` a run leaves no
-    files, for studies that need only what was logged: a hundred networks with their checkpoints
-    would fill a disk. What is done is remembered in `setting.kept`.
+    What is done is remembered in `setting.kept`, and not done again.
+
+    Args:
+        recipes: what to train, by name.
+        data: the folder of prepared images, of all recipes or of each by name.
+        setting: how the study is run.
+        share: how much of the whole study this is, for the progress.
+        keep: the models. Without, a run leaves no files, for studies that need only what was
+            logged: a hundred networks with their checkpoints would fill a disk.
+        judges: of recipes, by name; a recipe without one is not judged.
     """
     one = partial(_remembered, machine=Machine(setting.device.type), keep=keep, kept=setting.kept)
     tasks = {

@@ -1,3 +1,1 @@
-"""Training: from prepared images to a model, by a recipe.
-Only `prepare` reads medical image files.
-"""
+"""Training: from prepared images to a model, by a recipe. Only `prepare` reads scans."""

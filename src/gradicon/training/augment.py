@@ -1,6 +1,4 @@
-"""The affine augmentation of the paper's appendix, shared flips and independent noise; and, of
-ours, smooth warps and shading.
-"""
+"""The affine augmentation of the paper's appendix; and, of ours, smooth warps and shading."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,23 +10,24 @@ from torch import Tensor
 from gradicon.core.sampling import sample
 from gradicon.core.transform import Affine, Composition, DisplacementField, Transform
 
-_KNOTS = (
-    4  # control cells along each axis of what is smooth: a warp of an organ, the shading of a coil
-)
+_KNOTS = 4  # cells along each axis of what is smooth: about a warp of an organ, a coil's shading
 _SPREAD = 0.479  # the mean square of a cubic B-spline of independent values of variance 1, per axis
-_INVERSE_STEPS = (
-    12  # of finding points: a warp that is no worse than 0.3 steep leaves less than a millionth
-)
+_INVERSE_STEPS = 12  # to find points: a warp at most 0.3 steep leaves less than a millionth
 
 
 def draw(
     dimension: int, source: torch.Generator, *, noise: float = 0.05, flips: bool = True
 ) -> tuple[Float[Tensor, "d e"], Float[Tensor, "d e"]]:
-    """The matrices (D, D+1) of the two images of a pair: diag(u) + gamma N(0, 1), where u_i = +-1
-    is shared by both.
+    """The matrices (D, D+1) of the two images of a pair: diag(u) + gamma N(0, 1).
 
-    They act on homogeneous coordinates centred in the image, [-1,1] along each axis, so that u_i =
-    -1 reverses an axis.
+    The signs u_i = +-1 are shared by both. The matrices act on homogeneous coordinates centred in
+    the image, [-1,1] along each axis, so that u_i = -1 reverses an axis.
+
+    Args:
+        dimension: D.
+        source: of random numbers.
+        noise: gamma, the standard deviation of every entry.
+        flips: whether u is random; without, it is 1.
     """
     signs = (
         1 - 2 * torch.randint(2, (dimension,), generator=source).float()
@@ -41,8 +40,9 @@ def draw(
 
 
 def to_unit_cube(matrices: Float[Tensor, "b d e"]) -> Affine:
-    """Maps of centred coordinates as maps of the unit cube: with c = 2x - 1, c -> A c + t is x -> A
-    x + (t + 1 - A 1) / 2.
+    """Maps of centred coordinates as maps of the unit cube.
+
+    With c = 2x - 1, c -> A c + t is x -> A x + (t + 1 - A 1) / 2.
     """
     linear = matrices[..., :-1].contiguous()
     shift = matrices[..., -1]
@@ -70,8 +70,13 @@ def smooth(values: Float[Tensor, "b c *k"], shape: Sequence[int]) -> Float[Tenso
 def warped(
     affine: Affine, values: Float[Tensor, "b d *k"], size: float, shape: Sequence[int]
 ) -> Composition:
-    """An affine map after a smooth random warp of standard deviation `size`, a part of the field of
-    view, along each axis.
+    """An affine map after a smooth random warp.
+
+    Args:
+        affine: of the unit cube.
+        values: of the warp, from `control_values`, one channel for each axis.
+        size: the standard deviation of the warp along each axis, as a part of the field of view.
+        shape: of the grid that the warp is made on.
     """
     return Composition(affine, DisplacementField(size * smooth(values, shape)))
 
@@ -82,8 +87,13 @@ def recoloured(
     values: Float[Tensor, "b 1 *k"],
     size: float,
 ) -> Float[Tensor, "b 1 *s"]:
-    """An image in [0,1] with another gamma, exp(size * bend), and a smooth shading of standard
-    deviation `size`, as a logarithm.
+    """An image with another gamma and a smooth shading: I^exp(size * bend) * exp(size * shading).
+
+    Args:
+        image: in [0,1]; what comes out is cut off at 1.
+        bend: a number of each image, of standard deviation 1.
+        values: of the shading, from `control_values`, one channel.
+        size: how strong both are, as a logarithm.
     """
     gamma = (size * bend).exp().reshape(-1, *[1] * (image.ndim - 1))
     return (
@@ -120,8 +130,9 @@ def augmented_points(
 
 @lru_cache(maxsize=16)
 def _spline_basis(n: int, controls: int, device: torch.device) -> Float[Tensor, " n k"]:
-    """The weights of control values at n places from one end of the cells to the other: uniform
-    cubic B-splines.
+    """The weights of control values at n places, uniform cubic B-splines.
+
+    The places go evenly from one end of the cells to the other; each sees four control values.
     """
     cells = controls - 3
     place = torch.linspace(0, cells, n)

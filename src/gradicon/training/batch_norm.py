@@ -1,7 +1,7 @@
-"""BatchNorm over the batches of all processes together, on any device, so that several processes
-train as one would.
+"""BatchNorm over the batches of all processes together, so that they train as one would.
 
-Torch's own needs GPUs. Names and values of parameters and buffers are those of the plain modules.
+It works on any device; torch's own needs GPUs. Names and values of parameters and buffers are those
+of the plain modules.
 """
 
 from typing import final
@@ -24,9 +24,7 @@ class _SharedBatchNorm3d(nn.BatchNorm3d):
 
 
 def share_statistics(network: nn.Module) -> None:
-    """Replace every BatchNorm of a network by one whose statistics are those of all processes'
-    batches.
-    """
+    """Replace every BatchNorm of a network by one with the statistics of all processes' batches."""
     for name, module in list(network.named_modules()):
         if not isinstance(module, nn.BatchNorm2d | nn.BatchNorm3d):
             continue
@@ -44,8 +42,9 @@ def share_statistics(network: nn.Module) -> None:
 
 
 def _shared(norm: nn.BatchNorm2d | nn.BatchNorm3d, x: Tensor) -> Tensor:
-    """(x - mean) / sqrt(var + eps) * weight + bias, where mean and var are over all processes;
-    every batch is equally large.
+    """(x - mean) / sqrt(var + eps) * weight + bias, where mean and var are over all processes.
+
+    The mean of means is the mean, because the batch of every process is equally large.
     """
     axes = [0, *range(2, x.ndim)]
     processes = dist.get_world_size()
@@ -73,8 +72,9 @@ def _update(
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """A sum over processes, whose gradient is the sum of theirs. Torch's own is deprecated, and its
-    successor private.
+    """A sum over processes, whose gradient is the sum of theirs.
+
+    Torch's own is deprecated, and its successor private.
     """
 
     @staticmethod

@@ -1,6 +1,4 @@
-"""The inputs of a step, on the device: images, and where the loss wants them labels and
-landmarks.
-"""
+"""The inputs of a step, on the device: images, and labels and landmarks if the loss wants them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradicon.core.transform import Affine, Composition
-from gradicon.errors import GradiconError
 from gradicon.training.augment import (
     augmented,
     augmented_labels,
@@ -31,11 +28,15 @@ from gradicon.training.pairs import Pairs, generator, points
 
 
 class Inputs(NamedTuple):
-    """A batch: images a and b (B, 1, *S), the penalty's points x (1, D, N), labels (B, *S) and
-    landmarks (B, D, P) or None.
+    """A batch of B pairs, on a grid of shape S in D dimensions.
 
-    `compared` are the labels of each pair that count; -1, which no voxel has, fills up where a pair
-    has fewer.
+    Args:
+        a, b: the images (B, 1, *S), in [0,1].
+        x: the points (1, D, N) of the penalty, on the unit cube, the same for all pairs.
+        labels_a, labels_b: (B, *S), if the loss compares labels.
+        landmarks_a, landmarks_b: (B, D, P) on the unit cube, if the loss compares landmarks.
+        compared: the labels (B, K) of each pair that count; -1, which no voxel has, fills up where
+            a pair has fewer.
     """
 
     a: Float[Tensor, "b 1 *s"]
@@ -49,8 +50,10 @@ class Inputs(NamedTuple):
 
 
 class Shelf:
-    """Prepared images and labels at hand: on a GPU if all of either take less than half of its free
-    memory, else from the disk.
+    """Prepared images and labels at hand.
+
+    On a GPU all of them are held there, to spare the copying in every step, if they take less than
+    half of its free memory, images and labels each. Else they are read from the disk when wanted.
     """
 
     def __init__(self, dataset: Dataset, device: torch.device) -> None:
@@ -133,6 +136,12 @@ class Batches:
             )
         return self._augmented(inputs, step) if self.recipe.training.augment else inputs
 
+    def name_pairs(self, step: int) -> list[tuple[str, str]]:
+        """The names of the images a and b of every sample of a step, of all processes."""
+        names = self.shelf.dataset.names
+        drawn = [self.pairs.draw(step, i) for i in range(self.recipe.training.batch_size)]
+        return [(names[a], names[b]) for a, b in drawn]
+
     def _compared(self, step: int, sample: int, a: int, b: int) -> Int[Tensor, " k"]:
         """Some of the labels that both images of a pair have, by lot."""
         present = self.shelf.present
@@ -214,40 +223,3 @@ def _held(values: NDArray[Any], device: torch.device) -> Tensor | None:
 def _signed(values: NDArray[Any]) -> NDArray[Any]:
     """As torch can have them: it has no arithmetic for uint16."""
     return values.astype(np.int32) if values.dtype == np.uint16 else values
-
-
-def check_loss_has_data(recipe: Recipe, dataset: Dataset) -> None:
-    """Refuse weights of labels or landmarks that some pair does not have. The landmarks of a batch
-    must be equally many.
-
-    Of folders that were joined, some may have no labels at all: their pairs are judged by the
-    images alone.
-    """
-    groups = dataset.groups
-    folders = [
-        dict.fromkeys((*group.images, *(i for pair in group.pairs for i in pair)))
-        for group in groups
-    ]
-    used = [i for folder in folders for i in folder]
-    mixed = any(group.images for group in groups) or recipe.training.batch_size > 1
-    images = dataset.metadata["images"]
-    if recipe.loss.label_weight:
-        labelled = [folder for folder in folders if any(images[i]["labels"] for i in folder)]
-        for i in (i for folder in labelled or folders for i in folder):
-            if not images[i]["labels"]:
-                raise GradiconError(
-                    f"{images[i]['name']}: no labels, but the recipe says label_weight = "
-                    f"{recipe.loss.label_weight:g}"
-                )
-    if recipe.loss.landmark_weight:
-        want = images[used[0]]["landmarks"]
-        for i in used:
-            if not images[i]["landmarks"]:
-                raise GradiconError(
-                    f"{images[i]['name']}: no landmarks, but the recipe says landmark_weight > 0"
-                )
-            if images[i]["landmarks"] != want and mixed:
-                raise GradiconError(
-                    f"{images[i]['name']}: {images[i]['landmarks']} landmarks, others "
-                    f"have {want}: they must correspond"
-                )

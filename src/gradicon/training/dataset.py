@@ -26,8 +26,9 @@ FILES = (IMAGES, LABELS, LANDMARKS)
 
 @dataclass(frozen=True)
 class Group:
-    """Images that belong together: any two of `images` make a pair to train on, or the (moving,
-    fixed) `pairs` do.
+    """Images that belong together, by number.
+
+    Any two of `images` make a pair to train on, or the (moving, fixed) `pairs` do.
     """
 
     images: tuple[int, ...]
@@ -56,9 +57,7 @@ class Dataset:
 
     @classmethod
     def open(cls, folder: str | Path, *, verify: bool = True) -> "Dataset":
-        """Map the folder's arrays. With `verify`, every byte is compared with the hashes that
-        `prepare` took.
-        """
+        """Map the folder's arrays. `verify` compares every byte with the hashes of `prepare`."""
         folder = Path(folder)
         metadata, digest = _metadata(folder)
         for name, want in metadata["files"].items():
@@ -113,9 +112,7 @@ class Dataset:
         return self.labels is not None and all(self.metadata["images"][i]["labels"] for i in images)
 
     def unit_to_mm(self, image: int) -> Tensor:
-        """The linear part (D, D) of the map from the unit cube to LPS mm: what differences of
-        coordinates need.
-        """
+        """The linear part (D, D) of the map from the unit cube to LPS mm: what differences need."""
         matrix = torch.tensor(self.metadata["images"][image]["index_to_mm"], dtype=torch.float64)
         return (matrix[:-1, :-1] * torch.tensor([n - 1 for n in self.shape])).float()
 

@@ -1,5 +1,6 @@
-"""How a step is executed: the one place to make faster. Nothing here makes the host wait for the
-device.
+"""How a step is executed: the one place to make faster.
+
+Nothing here makes the host wait for the device.
 """
 
 from collections.abc import Callable
@@ -9,23 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from gradicon.training.batches import Inputs
+from gradicon.training.finite import LossWatch
 from gradicon.training.step import Scalars
-
-_NEVER = 2**62
 
 
 class Executor(Protocol):
     """Runs steps of training."""
 
     def run_step(self, step: int, inputs: Inputs, *, folds: bool = False) -> Scalars:
-        """Forward, backward, update. What is returned lives on the device and may be overwritten by
-        the next step.
-        """
-        ...
+        """Forward, backward, update; the parts of the loss, and with `folds` the folds in percent.
 
-    def first_bad_step(self) -> Tensor:
-        """The first step whose loss was not finite, as a number on the device; `is_bad` tells
-        whether there was one.
+        What is returned lives on the device and may be overwritten by the next step.
         """
         ...
 
@@ -37,8 +32,7 @@ class EagerExecutor:
         module: a `TrainingStep`, as it is or wrapped for several processes.
         optimizer: of its parameters.
         backward: what differentiates the loss.
-        least: the least of a number over all processes; the number itself where there is one
-            process.
+        watch: what is told of every loss; one of its own if nobody else asks it.
     """
 
     def __init__(
@@ -46,40 +40,24 @@ class EagerExecutor:
         module: nn.Module,
         optimizer: torch.optim.Optimizer,
         backward: Callable[[Tensor], object],
-        least: Callable[[Tensor], Tensor] = torch.clone,
+        watch: LossWatch | None = None,
     ) -> None:
         self._module = module
         self._optimizer = optimizer
         self._backward = backward
-        self._least = least
-        device = next(module.parameters()).device
-        self._first_bad = torch.full((), _NEVER, dtype=torch.int64, device=device)
+        self._watch = watch or LossWatch(next(module.parameters()).device)
 
     def run_step(self, step: int | Tensor, inputs: Inputs, *, folds: bool = False) -> Scalars:
-        """Forward, backward, update; a loss that is not finite is remembered by its step, and on a
-        CPU followed by no update.
+        """Forward, backward, update, unless the watch forbids the update.
 
         The number of the step may be a tensor on the device, so that a captured step can be
         replayed as another one.
         """
         self._optimizer.zero_grad(set_to_none=True)
         loss, scalars = self._module(inputs, folds=folds)
-        first = torch.where(
-            torch.isfinite(loss.detach()), self._first_bad, self._first_bad.clamp_max(step)
-        )
-        self._first_bad.copy_(first)
-        if loss.is_cpu and is_bad(int(self._least(self._first_bad))):
-            # on a CPU, torch's backward of an interpolation at NaN coordinates reads beyond memory
+        self._watch.note(step, loss)
+        if self._watch.forbids_update():
             return scalars
         self._backward(loss)
         self._optimizer.step()
         return scalars
-
-    def first_bad_step(self) -> Tensor:
-        """The first step whose loss was not finite."""
-        return self._first_bad
-
-
-def is_bad(first_bad_step: int) -> bool:
-    """Whether an executor's `first_bad_step` is a step at all."""
-    return first_bad_step < _NEVER

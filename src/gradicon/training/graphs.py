@@ -1,11 +1,11 @@
-"""Steps as one captured CUDA graph: the host launches a thousand kernels once, and from then on
-replays them all with one call.
+"""Steps as one captured CUDA graph.
+
+The host launches a thousand kernels once, and from then on replays them all with one call.
 """
 
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
 
 from gradicon.core.capture import on_side_stream, side_stream
 from gradicon.training.batches import Inputs
@@ -29,23 +29,19 @@ class GraphedExecutor:
         self._replay: Callable[[int, Inputs], Scalars] | None = None
 
     def run_step(self, step: int, inputs: Inputs, *, folds: bool = False) -> Scalars:
-        """Forward, backward, update."""
+        """Forward, backward, update: as they come until warm, then from the graph."""
         if self._warm < _WARM_UP:
             self._warm += 1
             return on_side_stream(lambda: self._eager.run_step(step, inputs, folds=folds))
         if folds:
             return self._eager.run_step(step, inputs, folds=True)
         if self._replay is None:
-            self._replay = _captured(self._eager, inputs)
+            self._replay = _capture(self._eager, inputs)
         return self._replay(step, inputs)
 
-    def first_bad_step(self) -> Tensor:
-        """The first step whose loss was not finite."""
-        return self._eager.first_bad_step()
 
-
-def _captured(eager: EagerExecutor, like: Inputs) -> Callable[[int, Inputs], Scalars]:
-    """A step on buffers of its own. Capturing runs nothing."""
+def _capture(eager: EagerExecutor, like: Inputs) -> Callable[[int, Inputs], Scalars]:
+    """A step that reads buffers of its own, which a replay fills first. Capturing runs nothing."""
     buffers = Inputs._make(None if value is None else value.clone() for value in like)
     number = torch.zeros((), dtype=torch.int64, device=like.a.device)
     graph = torch.cuda.CUDAGraph()

@@ -25,11 +25,11 @@ _SHARED = (
 
 
 def join(sources: Sequence[Path], out: Path, *, overwrite: bool = False) -> dict[str, Any]:
-    """Copy prepared folders into one, `out`. A pair to train on is of one folder, and each folder's
-    turn comes equally often.
+    """Copy prepared folders into one, `out`.
 
-    They must have been prepared on one grid. Labels are kept apart: the third of one folder is
-    another than the third of the next. Returns what dataset.json says.
+    A pair to train on is of one folder, and each folder's turn comes equally often. They must have
+    been prepared on one grid. Labels are kept apart: the third of one folder is another than the
+    third of the next. Returns what dataset.json says.
     """
     check_replaceable(out, overwrite=overwrite)
     datasets = [Dataset.open(source) for source in sources]

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
 
 from gradicon.core.acceleration import is_wanted
-from gradicon.errors import GradiconError
 from gradicon.models import Model, Training
 from gradicon.training.batch_norm import share_statistics
 from gradicon.training.batches import Batches, Shelf
 from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
-from gradicon.training.execute import EagerExecutor, Executor, is_bad
+from gradicon.training.execute import EagerExecutor, Executor
+from gradicon.training.finite import LossWatch, refuse_non_finite
 from gradicon.training.graphs import GraphedExecutor
 from gradicon.training.pairs import Pairs, owned
 from gradicon.training.processes import shared
@@ -41,10 +40,6 @@ from gradicon.training.state import (
 from gradicon.training.step import Scalars, TrainingStep, similarity_of
 from gradicon.training.stopping import Stop
 from gradicon.training.validate import pictures, score, validate
-
-
-class NonFiniteLossError(GradiconError):
-    """Training went where no numbers are."""
 
 
 class Loop:
@@ -77,6 +72,7 @@ class Loop:
         self.shelf = Shelf(dataset, fabric.device)
         samples = owned(recipe.training.batch_size, fabric.global_rank, fabric.world_size)
         self.batches = Batches(recipe, self.shelf, Pairs.of(dataset, recipe.training.seed), samples)
+        self.watch = LossWatch(fabric.device, fabric)
         self.step = 0 if checkpoint is None else checkpoint.step
         self.best = None if checkpoint is None else checkpoint.best
         self._began = time.monotonic() - (0 if checkpoint is None else checkpoint.seconds)
@@ -91,8 +87,10 @@ class Loop:
             restore(self.optimizer, checkpoint.optimizer)
 
     def run(self, log: RunLog | None, stop: Stop) -> str:
-        """Train to the end, or until there is a reason to stop, which is returned. Only the first
-        process has a log.
+        """Train to the end, or until there is a reason to stop, which is returned.
+
+        The order within a step is load, step, look, keep: what is not finite is found before
+        anything is written. Only the first process has a log; the others pass None.
         """
         how = self.recipe.training
         if self.step == 0:
@@ -104,7 +102,7 @@ class Loop:
             inputs = self.batches.load(self.step)
             set_learning_rate(self.optimizer, how.learning_rate_of(self.step))
             scalars = self.executor.run_step(self.step, inputs, folds=looking)
-            if looking or judging or self.fabric.device.type == "cpu":
+            if looking or judging or self.watch.sees_at_once:
                 self._refuse_non_finite()
             if looking or judging:
                 self._tell(log, scalars, self._judge() if judging else {})
@@ -131,12 +129,7 @@ class Loop:
         self.model = model.train().to(device)
         self.optimizer = adam(self.model, how.learning_rate)
         module = shared(self.fabric, TrainingStep(self.model, self.recipe.loss))
-        eager = EagerExecutor(
-            module,
-            self.optimizer,
-            self.fabric.backward,
-            lambda number: self._reduced(number, "min"),
-        )
+        eager = EagerExecutor(module, self.optimizer, self.fabric.backward, self.watch)
         captures = is_wanted() and device.type == "cuda" and self.fabric.world_size == 1
         self.executor = GraphedExecutor(eager) if captures else eager
 
@@ -151,27 +144,8 @@ class Loop:
             self._take(new_model(self.recipe, 2, before=self.model))
 
     def _refuse_non_finite(self, *, weights: bool = False) -> None:
-        """Stop before anything is written if a loss, or with `weights` a weight, is not finite."""
-        bad = int(self._reduced(self.executor.first_bad_step(), "min"))
-        what = "loss"
-        if not is_bad(bad) and weights:
-            finite = torch.stack(
-                [torch.isfinite(value).all() for value in self.model.parameters()]
-            ).all()
-            bad, what = (bad, what) if bool(finite) else (self.step, "network")
-        if is_bad(bad):
-            drawn = [
-                self.batches.pairs.draw(bad, i) for i in range(self.recipe.training.batch_size)
-            ]
-            names = "; ".join(
-                f"{self.dataset.names[a]} and {self.dataset.names[b]}" for a, b in drawn
-            )
-            advice = (
-                "look at these images, or lower learning_rate; the last checkpoint is from before"
-            )
-            raise NonFiniteLossError(
-                f"step {bad}: the {what} is not finite after {names}: {advice}"
-            )
+        network = self.model if weights else None
+        refuse_non_finite(self.watch, self.batches, self.step, network)
 
     def _judge(self) -> dict[str, float]:
         """Validate, and keep the network if it is the best so far. Only the first process does."""
@@ -186,34 +160,37 @@ class Loop:
         self.fabric.barrier()
         return found
 
-    def _tell(self, log: RunLog | None, scalars: Scalars, found: dict[str, float]) -> None:
-        values: list[float] = self._reduced(
-            torch.stack([value.float() for value in scalars.values()]), "mean"
-        ).tolist()
-        (before, then) = self._logged
+    def _tell(self, log: RunLog | None, scalars: Scalars, validation: dict[str, float]) -> None:
+        """Log the scalars of the last step, as means over all processes, and what validation found.
+
+        Every process must call this, since all of them make the means.
+        """
+        means = self.fabric.all_reduce(
+            torch.stack([value.float() for value in scalars.values()]), reduce_op="mean"
+        )
+        assert isinstance(means, torch.Tensor)
+        values: list[float] = means.tolist()  # waits for the device, so that the time is a step's
+        before, then = self._logged
         now = time.monotonic()
         self._logged = self.step, now
         if log is not None:
             rate = (self.step - before) / max(now - then, 1e-9)
-            told = dict(zip(scalars, values, strict=True)) | found
+            told = dict(zip(scalars, values, strict=True)) | validation
             log.scalars(
                 Report(self.model.config.stage, self.step, self.recipe.training.steps, rate, told)
             )
 
     def _reason(self, stop: Stop, *, looking: bool) -> str:
-        """Why to stop, if at all: several processes ask the first one, on the steps on which they
-        talk anyway.
+        """Why to stop, if at all.
+
+        Several processes ask the first one, so that all stop at the same step, and only on the
+        steps on which they talk anyway.
         """
         if self.step == self.recipe.training.steps:
             return ""
         if self.fabric.world_size == 1:
             return stop.reason
         return str(self.fabric.broadcast(stop.reason)) if looking else ""
-
-    def _reduced(self, value: Tensor, how: str) -> Tensor:
-        reduced = self.fabric.all_reduce(value.clone(), reduce_op=how)
-        assert isinstance(reduced, Tensor)
-        return reduced
 
     def _shown(self) -> tuple[int, int]:
         return (

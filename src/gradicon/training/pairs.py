@@ -1,8 +1,8 @@
-"""What step k sees. Everything random is a function of (seed, step, sample), and of nothing that
-came before.
+"""What step k sees.
 
-So a run resumes with no more than the number of its step, and a sample is the same whichever
-process draws it.
+Everything random is a function of (seed, step, sample), and of nothing that came before. So a run
+resumes with no more than the number of its step, and a sample is the same whichever process draws
+it.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,9 @@ def generator(*key: int | str, device: torch.device | str = "cpu") -> torch.Gene
 
 @dataclass(frozen=True)
 class Pairs:
-    """Which two images make sample `index` of step `step`: of a group by lot, any two of its
-    images, or a pair in either order.
+    """Which two images make a sample: of a group by lot, any two of its images or one of its pairs.
+
+    A given pair comes in either order, since the loss is of both directions.
     """
 
     seed: int
@@ -70,11 +71,16 @@ def owned(batch_size: int, rank: int, processes: int) -> range:
 def points(
     shape: Sequence[int], seed: int, step: int, device: torch.device
 ) -> Float[Tensor, "1 d n"]:
-    """The penalty's points of a step: one at random in every cell of 2^D voxels, so voxels / 2^D of
-    them, spread evenly.
+    """The penalty's points of a step, on the unit cube: one at random in every cell of 2^D voxels.
 
     Each is uniform in its cell, so that all together are uniform in the unit cube, as the paper's
-    are. On a GPU they are drawn there: the numbers differ from a CPU's.
+    are, but spread more evenly.
+
+    Args:
+        shape: of the images.
+        seed: of the run.
+        step: other steps have other points.
+        device: where they are drawn; a GPU's numbers differ from a CPU's.
     """
     source = generator(seed, step, "points", device=device)
     return one_per_cell(torch.rand((len(shape), *cells(shape)), generator=source, device=device))

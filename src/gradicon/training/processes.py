@@ -1,5 +1,6 @@
-"""Lightning Fabric, set up: one process, several GPUs, several nodes; under torchrun or Slurm it
-follows their lead.
+"""Lightning Fabric, set up: one process, several GPUs, several nodes.
+
+Under torchrun or Slurm, which start the processes themselves, it follows their lead.
 """
 
 import os
@@ -16,8 +17,12 @@ from gradicon.errors import GradiconError
 
 @dataclass(frozen=True)
 class Machine:
-    """Where to train: "auto" takes a GPU where there is one. `devices` are processes per node, each
-    with a GPU or CPU cores.
+    """Where to train.
+
+    Args:
+        device: "cpu", "cuda", or "auto", which takes a GPU where there is one.
+        devices: processes per node, each with a GPU or CPU cores.
+        nodes: machines.
     """
 
     device: str = "auto"
@@ -48,8 +53,9 @@ class Machine:
 
 
 def is_first_process() -> bool:
-    """Whether this is the process that looks at files before the others start; known before they
-    can talk to each other.
+    """Whether this is the process that looks at files before the others start.
+
+    It is known from what torchrun and Slurm say, before the processes can talk to each other.
     """
     return not any(
         int(os.environ.get(name, "0"))
@@ -58,9 +64,7 @@ def is_first_process() -> bool:
 
 
 def launched(machine: Machine) -> Fabric:
-    """All processes, running and connected. torchrun's own count of processes wins over
-    `machine`.
-    """
+    """Start and connect all processes. torchrun's own count of them wins over `machine`."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", machine.devices))
     if machine.on_gpu and here > torch.cuda.device_count():
         raise GradiconError(

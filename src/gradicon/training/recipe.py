@@ -1,5 +1,6 @@
-"""Recipes as TOML files. A recipe lists only what differs from the paper, and a slip of the pen is
-an error, never a default.
+"""Recipes as TOML files.
+
+A recipe lists only what differs from the paper, and a slip of the pen is an error, never a default.
 """
 
 import tomllib
@@ -16,8 +17,9 @@ _SECTIONS = ("data", "model", "loss", "training")
 
 
 def read_recipe(path: str | Path) -> Recipe:
-    """The recipe in a TOML file with the sections [data], [model], [loss] and [training]; only
-    [data] shape is required.
+    """The recipe in a TOML file.
+
+    It has the sections [data], [model], [loss] and [training]; only [data] shape is required.
     """
     path = Path(path)
     if not path.is_file():

@@ -1,6 +1,4 @@
-"""What a run says while it runs: JSON lines, TensorBoard where it is installed, and whoever
-listens.
-"""
+"""What a run says while it runs: JSON lines, TensorBoard if installed, and whoever listens."""
 
 import json
 import logging
@@ -20,8 +18,9 @@ _LOGGER = logging.getLogger("gradicon.training")
 
 @dataclass(frozen=True)
 class Report:
-    """Where a run is: `values` are the loss and its parts, folds in percent, and on some steps what
-    validation found.
+    """Where a run is.
+
+    `values` are the loss and its parts, folds in percent, and on some steps what validation found.
     """
 
     stage: int
@@ -78,8 +77,9 @@ class RunLog:
 
 
 def _forget_after(path: Path, step: int) -> None:
-    """Drop the lines that a run wrote after its last checkpoint: it will write them again. A line
-    cut short is the last one.
+    """Drop the lines that a run wrote after its last checkpoint: it will write them again.
+
+    A line without its end was being written when the process died, so it is the last one.
     """
     if not path.exists():
         return

@@ -21,8 +21,9 @@ def stage_of(step: int, recipe: Recipe) -> int:
 
 
 def new_model(recipe: Recipe, stage: int, before: Model | None = None) -> Model:
-    """A stage's network. Stage2 = TS{Stage1, Psi4} keeps the weights of `before`; what is new
-    depends on the seed alone.
+    """A stage's network, whose fresh weights depend on the seed and the stage alone.
+
+    Stage2 = TwoStep(Stage1, Psi4) takes the weights of its Stage1 from `before`.
     """
     config = ModelConfig.from_dict(recipe.model.to_dict() | {"stage": stage})
     with torch.random.fork_rng(devices=[]):
@@ -34,8 +35,9 @@ def new_model(recipe: Recipe, stage: int, before: Model | None = None) -> Model:
 
 
 def first_model(recipe: Recipe, start: Model | None) -> Model:
-    """The network that a run begins with: fresh, or `start`, a trained one, with a new Psi4 where
-    that is a Stage1.
+    """The network that a run begins with: fresh, or `start`, a trained one.
+
+    A trained Stage1 gets a new Psi4 where the recipe begins with Stage2.
     """
     stage = stage_of(0, recipe)
     if start is None:
@@ -61,8 +63,10 @@ def restored_model(recipe: Recipe, checkpoint: Checkpoint, source: str) -> Model
 
 
 def adam(model: Model, learning_rate: float) -> torch.optim.Adam:
-    """The paper's optimizer, in one kernel; on a GPU, ready to be captured in a graph, with a
-    learning rate that lives there.
+    """The paper's optimizer, in one kernel.
+
+    On a GPU it can be captured in a graph. So its learning rate must be a tensor there: a graph
+    replays numbers of the host as they were when it was captured.
     """
     device = next(model.parameters()).device
     rate = torch.tensor(learning_rate, device=device) if device.type == "cuda" else learning_rate
@@ -92,11 +96,11 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) ->
 
 
 def use_bfloat16(model: Model, device: torch.device) -> None:
-    """On a GPU, run the dense networks in bfloat16; coordinates, interpolation and losses stay in
-    float32.
+    """On a GPU, run the dense networks in bfloat16.
 
-    A CPU gains nothing by it, and one of torch 2.13's gradients there (channels-last weights, small
-    images) is not the same twice.
+    Coordinates, interpolation and losses stay in float32: bfloat16 has 8 bits, which are not enough
+    to tell one voxel from the next. A CPU gains nothing by it, and one of torch 2.13's gradients
+    there (channels-last weights, small images) is not the same twice.
     """
     if device.type != "cuda":
         return

@@ -27,8 +27,7 @@ _ADVICE = "the last checkpoint is as it was; make room, then go on with --resume
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where a run stands. Random numbers depend on the step alone, so there is no generator to
-    keep.
+    """Where a run stands. There is no generator to keep: randomness depends on the step alone.
 
     Args:
         stage, step: the stage being trained, and how many steps are done, of both stages together.
@@ -53,9 +52,7 @@ class Checkpoint:
 
 
 def write_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
-    """Replace RUN/last.ckpt, all at once. Its first line holds the format and the hash of
-    the rest.
-    """
+    """Replace RUN/last.ckpt, all at once. Its first line is the format and the rest's hash."""
     content = io.BytesIO()
     torch.save({field.name: vars(checkpoint)[field.name] for field in fields(checkpoint)}, content)
     body = content.getbuffer()

@@ -1,5 +1,6 @@
-"""One step's loss, as a module: both network calls are inside, so that one call is what processes
-share and graphs capture.
+"""One step's loss, as a module.
+
+Both network calls are inside, so that one call is what processes share and graphs capture.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gradicon.core.jacobian import fold_percentage
-from gradicon.core.network import Displace, RegistrationNetwork
+from gradicon.core.network import RegistrationNetwork
 from gradicon.core.objective import (
     Penalty,
     bending_energy,
@@ -24,6 +25,7 @@ from gradicon.core.similarity import SIMILARITIES, Similarity, lncc, squared_lnc
 from gradicon.core.transform import Transform
 from gradicon.training.batches import Inputs
 from gradicon.training.config import LossConfig
+from gradicon.training.finite import trust_images
 
 Scalars = dict[str, Tensor]
 """Of a step, detached and on the device: loss, similarity, penalty, and what else was measured."""
@@ -42,15 +44,13 @@ class TrainingStep(nn.Module):
         self.network = network
         self.loss = loss
         self._similarity = similarity_of(loss)
-        for module in network.modules():
-            if isinstance(module, Displace):
-                module.refuse_non_finite = (
-                    False  # prepared images are finite, and the trainer watches the loss
-                )
+        trust_images(network)
 
     def forward(self, inputs: Inputs, *, folds: bool = False) -> tuple[Tensor, Scalars]:
-        """The loss to differentiate, and its parts. Folds cost time, so they are counted
-        on demand.
+        """The loss to differentiate, and its parts; with `folds`, which cost time, also the folds.
+
+        loss = similarity + weight penalty + label_weight labels + landmark_weight landmarks, where
+        similarity is the sum and labels and landmarks are the mean over both directions.
         """
         penalty = penalty_of(self.loss, inputs.a.shape[2:])
         shape = inputs.a.shape[2:]
@@ -116,8 +116,9 @@ def one_hot(labels: Tensor, compared: Int[Tensor, "b k"]) -> Float[Tensor, "b k 
 def label_loss(
     phi: Transform, moving: Float[Tensor, "b k *s"], fixed: Float[Tensor, "b k *s"]
 ) -> Tensor:
-    """1 - soft Dice of moving o phi and fixed: the mean over the pairs and the labels that either
-    image has.
+    """1 - soft Dice of moving o phi and fixed, 2 sum(a b) / sum(a + b) over voxels.
+
+    The mean over the labels of a pair that either image has, then over the pairs.
     """
     warped = sample(moving, phi.on_grid(fixed.shape[2:]))
     both = (2 * warped * fixed).flatten(2).sum(-1)
@@ -133,8 +134,12 @@ def landmark_loss(
     moving: Float[Tensor, "b d p"],
     shape: Sequence[int],
 ) -> Tensor:
-    """The mean squared distance of phi(fixed landmarks) from the moving ones, in voxels of the
-    grid: phi maps fixed to moving.
+    """The mean squared distance of phi(fixed landmarks) from the moving ones, in voxels.
+
+    Args:
+        phi: the map, from the fixed to the moving image.
+        fixed, moving: landmarks (B, D, P) on the unit cube; the same column is the same place.
+        shape: of the grid whose voxels are meant.
     """
     off = phi(fixed) - moving
     return (

@@ -1,5 +1,6 @@
-"""When to stop before the end: time is up, Ctrl-C, or the machine wants its place back. Always
-between two steps.
+"""When to stop before the end: time is up, Ctrl-C, or the machine wants its place back.
+
+A run stops between two steps, so that it can leave a checkpoint that is whole.
 """
 
 import signal

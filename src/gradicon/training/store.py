@@ -1,6 +1,4 @@
-"""A folder of prepared images, written whole or not at all; and images that are in memory already,
-put into one.
-"""
+"""A folder of prepared images, written whole or not at all; and arrays in memory put into one."""
 
 import json
 import os
@@ -32,11 +30,19 @@ def store_arrays(
     train_pairs: Pairs = (),
     validation_pairs: Pairs = (),
 ) -> dict[str, Any]:
-    """Images (N, *shape) in [0,1], and their labels 0..K, as `gradicon prepare` stores scans. A
-    voxel is one mm long.
+    """Store images that are in memory as `gradicon prepare` stores scans. A voxel is one mm long.
 
-    Any two of `train` make a pair to train on, or the (moving, fixed) `train_pairs` do. Returns
-    what dataset.json says.
+    Args:
+        out: the folder to make.
+        images: (N, *shape), in [0,1].
+        config: what their shape and their pairs are.
+        labels: (N, *shape) of 0..K, 0 for the background.
+        train: numbers of images, any two of which make a pair to train on.
+        train_pairs: or (moving, fixed) numbers of pairs to train on.
+        validation_pairs: (moving, fixed) numbers of pairs to judge by.
+
+    Returns:
+        What dataset.json says.
     """
     if images.shape[1:] != config.shape or (labels is not None and labels.shape != images.shape):
         found = images.shape if labels is None else (images.shape, labels.shape)
@@ -70,8 +76,9 @@ def store_arrays(
 
 @contextmanager
 def folder_of_data(out: Path) -> Generator[Path]:
-    """A folder beside `out` to write into, which takes its place at the end, or leaves nothing
-    behind.
+    """A folder beside `out` to write into, which takes its place if all goes well.
+
+    If anything fails, nothing of it is left, and what was at `out` is as it was.
     """
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
@@ -101,9 +108,7 @@ def complete(part: Path, config: DataConfig, metadata: dict[str, Any]) -> dict[s
 
 
 def check_replaceable(out: Path, *, overwrite: bool) -> None:
-    """Refuse a place that is taken; only a folder that was prepared before may be replaced, and
-    only on demand.
-    """
+    """Refuse a place that is taken, unless by a prepared folder that may be overwritten."""
     if not out.exists():
         return
     if not (out / METADATA).is_file():

@@ -8,7 +8,6 @@ from pathlib import Path
 import gradicon
 from gradicon.errors import FileInTheWayError, GradiconError
 from gradicon.models import Model, Training, open_checkpoint
-from gradicon.training.batches import check_loss_has_data
 from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
 from gradicon.training.files import write_whole
@@ -17,6 +16,7 @@ from gradicon.training.loop import Loop
 from gradicon.training.pairs import owned
 from gradicon.training.processes import Machine, is_first_process, launched
 from gradicon.training.recipe import read_recipe
+from gradicon.training.requirements import check_loss_has_data
 from gradicon.training.runlog import OnLog, RunLog
 from gradicon.training.stages import first_model
 from gradicon.training.state import LAST, RECIPE, Checkpoint, read_checkpoint, remove_leftovers
@@ -45,8 +45,17 @@ def train(
     command: str = "",
     on_log: OnLog | None = None,
 ) -> Outcome:
-    """Both stages, fresh or from the trained model `start`, in a new folder. `max_minutes` stops it
-    cleanly; `resume` goes on.
+    """Train both stages in a new folder.
+
+    Args:
+        recipe: what to do.
+        data: the folder of prepared images.
+        run: the folder of the run, which must be new.
+        start: the file of a trained model to begin with, instead of fresh weights.
+        machine: where to train; one process, on a GPU where there is one, by default.
+        max_minutes: stops cleanly after so long; `resume` goes on.
+        command: what the models that are written say they were made by.
+        on_log: called with what is logged.
     """
     machine = machine or Machine()
     opened = None if start is None else open_checkpoint(start)
@@ -68,8 +77,15 @@ def resume(
     command: str = "",
     on_log: OnLog | None = None,
 ) -> Outcome:
-    """Go on from RUN/last.ckpt, as if the run had never stopped. `data` is for prepared images that
-    were moved.
+    """Go on from RUN/last.ckpt, as if the run had never stopped.
+
+    Args:
+        run: the folder of the run.
+        data: the folder of prepared images, if it was moved.
+        machine: where to train; it may be another one than before.
+        max_minutes: stops cleanly after so long.
+        command: what the models that are written say they were made by.
+        on_log: called with what is logged.
     """
     machine = machine or Machine()
     checkpoint = read_checkpoint(run)

@@ -21,10 +21,10 @@ _GRID_LINES = 8  # voxels between the lines of the grid that shows a map
 def validate(
     network: RegistrationNetwork, shelf: Shelf, similarity: Similarity
 ) -> dict[str, float]:
-    """Means over the validation pairs: dissimilarity, folds in percent, and Dice and landmark error
-    in mm where pairs have them.
+    """Means over the validation pairs of what `judge` finds, by name.
 
-    The network is asked in evaluation mode, and left in the mode it was in. Empty if there are no
+    A score that some pairs lack, as those without labels do, is the mean over the others. The
+    network is asked in evaluation mode, and left in the mode it was in. Empty if there are no
     pairs.
     """
     training = network.training
@@ -42,8 +42,15 @@ def validate(
 def judge(
     network: RegistrationNetwork, shelf: Shelf, moving: int, fixed: int, similarity: Similarity
 ) -> dict[str, float]:
-    """Of one pair: dissimilarity, folds in percent, and Dice and landmark error in mm where it has
-    them.
+    """The scores of one pair: similarity, folds, and where it has them dice, landmark_error_mm.
+
+    `similarity` is what the loss minimises, so less is better; folds are in percent of voxels.
+
+    Args:
+        network: in evaluation mode.
+        shelf: the images.
+        moving, fixed: numbers of images.
+        similarity: the measure.
     """
     dataset = shelf.dataset
     shape = shelf.dataset.shape
@@ -68,8 +75,9 @@ def judge(
 
 
 def score(found: dict[str, float]) -> float | None:
-    """One number, higher is better: Dice if there are labels, else less landmark error, else less
-    dissimilarity.
+    """One number, higher is better, by which the best network is kept.
+
+    Dice if there are labels, else landmark error, else dissimilarity, both with a minus.
     """
     if "validation_dice" in found:
         return found["validation_dice"]
