@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gradicon.core.acceleration import is_recorded
 from gradicon.core.sampling import halve, sample
 from gradicon.core.transform import Composition, DisplacementField, Transform
 from gradicon.errors import GradiconError
@@ -139,9 +140,7 @@ def check_finite(moving: Tensor, fixed: Tensor) -> None:
     """Refuse NaN and infinite voxels. Left out while a graph is traced or captured: it depends on
     the data.
     """
-    if torch.compiler.is_compiling() or (
-        moving.is_cuda and torch.cuda.is_current_stream_capturing()
-    ):
+    if is_recorded(moving):
         return
     for name, image in (("moving", moving), ("fixed", fixed)):
         if not torch.isfinite(image).all():

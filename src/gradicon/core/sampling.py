@@ -13,12 +13,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from gradicon.core.acceleration import is_wanted, kernels_apply
-from gradicon.core.cpu_sampling import can_read, read
+from gradicon.core.acceleration import accelerated
 from gradicon.errors import GradiconError
 
 Mode = Literal["bilinear", "nearest", "bicubic"]
-_WORTH_A_THREAD = 4096  # points
 Padding = Literal["border", "zeros", "reflection"]
 
 
@@ -56,28 +54,22 @@ def sample(
             f"image and coordinates must share one dtype, got {image.dtype} and {x.dtype}"
         )
     batch = _common_batch(image.shape[0], x.shape[0])
-    if _can_be_fused(image, x, mode, padding):
-        from gradicon.core.fused.sampling import fused_sample  # only here: Triton is not everywhere
-
-        return fused_sample(image, x)
-    if mode == "bilinear" and padding == "border" and is_wanted() and can_read(image, x):
-        return read(image, x)
+    values = accelerated("sample", image, x, mode, padding)
+    if values is not None:
+        return values
     points = x.shape[2:]
     if len(points) != dimension:
         x = x.reshape(*x.shape[:2], -1, *[1] * (dimension - 1))
     image = image.expand(batch, *image.shape[1:])
     x = x.expand(batch, *x.shape[1:])
-    values = (_in_slices if _goes_by_item(image, x) else _grid_sample)(image, x, mode, padding)
+    values = grid_sample(image, x, mode, padding)
     return values.reshape(batch, image.shape[1], *points)
 
 
 def displace(u: Float[Tensor, "#b d *s"], x: Float[Tensor, "#b d *p"]) -> Float[Tensor, "_ d *p"]:
     """x + u(x): where a displacement field takes points."""
-    if _can_be_fused(u, x, "bilinear", "border") and u.shape[1] == x.shape[1]:
-        from gradicon.core.fused.sampling import fused_sample
-
-        return fused_sample(u, x, displaced=True)
-    return x + sample(u, x)
+    values = accelerated("displace", u, x)
+    return x + sample(u, x) if values is None else values
 
 
 def halve(image: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c *half"]:
@@ -87,28 +79,6 @@ def halve(image: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c *half"]:
     """
     pool = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[image.ndim - 2]
     return pool(image, [min(2, n) for n in image.shape[2:]], stride=2, ceil_mode=True)
-
-
-def one_per_cell(jitter: Float[Tensor, " d *cells"]) -> Float[Tensor, "1 d n"]:
-    """A point in each of as many equal cells of the unit cube, at the place in its cell that
-    `jitter` in [0,1) says; see `cells`.
-
-    With uniform jitter they are uniform in the unit cube, as the paper's points are, but spread
-    evenly, and close in memory.
-    """
-    counts = jitter.shape[1:]
-    corners = torch.meshgrid(
-        *[torch.arange(n, device=jitter.device, dtype=jitter.dtype) for n in counts], indexing="ij"
-    )
-    placed = [
-        (corner + within) / n for corner, within, n in zip(corners, jitter, counts, strict=True)
-    ]
-    return torch.stack(placed).flatten(1)[None]
-
-
-def cells(shape: Sequence[int], size: int = 2) -> list[int]:
-    """How many cells of `size` voxels there are along each axis of a grid: at least one."""
-    return [max(n // size, 1) for n in shape]
 
 
 def shrink(image: Tensor, shape: Sequence[int]) -> Tensor:
@@ -157,44 +127,11 @@ def window(x: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
     return x[(..., *(slice(first, first + n) for first, n in zip(start, shape, strict=True)))]
 
 
-def _can_be_fused(image: Tensor, x: Tensor, mode: Mode, padding: Padding) -> bool:
-    plain_linear = (mode, padding) == (
-        "bilinear",
-        "border",
-    ) and image.dtype == x.dtype == torch.float32
-    return plain_linear and image.ndim == 5 and image.shape[1] <= 4 and kernels_apply(image, x)
-
-
-def _grid_sample(image: Tensor, x: Tensor, mode: Mode, padding: Padding) -> Tensor:
+def grid_sample(image: Tensor, x: Tensor, mode: Mode, padding: Padding) -> Tensor:
+    """torch's `grid_sample` of our coordinates: (B, C, *S) at (B, D, *P), with P of D axes."""
     return F.grid_sample(
         image, _for_grid_sample(x), mode=mode, padding_mode=padding, align_corners=True
     )
-
-
-def _goes_by_item(image: Tensor, x: Tensor) -> bool:
-    """Whether torch would use one thread of several: in 3-D on a CPU it gives each thread whole
-    items of a batch.
-    """
-    if not is_wanted() or image.device.type != "cpu" or image.ndim != 5:
-        return False
-    return image.shape[0] < torch.get_num_threads() and x[:, 0].numel() >= _WORTH_A_THREAD
-
-
-def _in_slices(image: Tensor, x: Tensor, mode: Mode, padding: Padding) -> Tensor:
-    """The same, with the points of each item dealt out to as many items as there are threads."""
-    (batch, dimension) = x.shape[:2]
-    shape = x.shape[2:]
-    slices = torch.get_num_threads()
-    count = shape.numel()
-    flat = (
-        F.pad(x.flatten(2), [0, -count % slices])
-        .reshape(batch, dimension, slices, -1)
-        .transpose(1, 2)
-        .flatten(0, 1)
-    )
-    repeated = image[:, None].expand(-1, slices, *image.shape[1:]).flatten(0, 1)
-    values = _grid_sample(repeated, flat[..., None, None], mode, padding)
-    return values.reshape(batch, slices, image.shape[1], -1).transpose(1, 2).flatten(2)[..., :count]
 
 
 def _for_grid_sample(x: Tensor) -> Tensor:

@@ -29,7 +29,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradicon.core.objective import gradient_inconsistency, inconsistency
-from gradicon.core.sampling import one_per_cell, unit_grid
+from gradicon.core.points import one_per_cell
+from gradicon.core.sampling import unit_grid
 from gradicon.core.transform import Transform
 from gradicon.experiments.study import Numbers, Setting
 

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from gradicon.core.jacobian import Side, jacobian_determinant
 from gradicon.core.objective import Objective, dissimilarity_at, gradient_inconsistency
+from gradicon.core.points import random_points
 from gradicon.core.sampling import shrink, unit_grid, window
 from gradicon.core.similarity import Similarity
 from gradicon.core.transform import DisplacementField, Transform, identity
 from gradicon.registration.solve.folds import without_folds
-from gradicon.registration.solve.network import random_points
 from gradicon.registration.solve.smoothing import along_axes, linear_matrix, smoothing_matrices
 
 Shape = tuple[int, ...]
