@@ -22,7 +22,9 @@ coordinates.
 
 
 def warp(image: Float[Tensor, "_ c *s"], phi: Transform) -> Float[Tensor, "_ c *s"]:
-    """I o phi, on the image's own grid."""
+    """I o phi, on the image's own grid: the moving image (B, C, *S), as the fixed one should
+    look.
+    """
     return sample(image, phi.on_grid(image.shape[2:]))
 
 
@@ -60,9 +62,8 @@ class Displace(RegistrationNetwork):
         if self.refuse_non_finite:
             check_finite(moving, fixed)
         u = self.dense(torch.cat([moving, fixed], 1))
-        return DisplacementField(
-            u.to(moving.dtype)
-        )  # convolutions may run in half precision, coordinates never do
+        # Convolutions may run in half precision, coordinates never do.
+        return DisplacementField(u.to(moving.dtype))
 
 
 @final
@@ -96,7 +97,7 @@ class TwoStep(RegistrationNetwork):
 
 def multiresolution(dense: Dense, *, resolutions: int = 3) -> RegistrationNetwork:
     """The paper's Stage1 = TS{Down{TS{Down{Psi1}, Psi2}}, Psi3}: `resolutions` networks, each at
-    twice the resolution before.
+    twice the resolution before. `dense` makes a fresh network for each; the paper has three.
     """
     if resolutions < 1:
         raise GradiconError(f"a network has at least 1 resolution, got {resolutions}")

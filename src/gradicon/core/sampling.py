@@ -42,6 +42,15 @@ def sample(
     Linear in D dimensions with `mode="bilinear"`. With `padding="border"`, I(x) = I(clip(x,
     [0,1]^D)), the paper's extension. A displacement field is an image with D channels, so this
     reads displacements too. `image` or `x` may have batch size 1.
+
+    Args:
+        image: I, (B, C, *S) in array order.
+        x: coordinates (B, D, *P): a grid or a list of points, of the image's dtype.
+        mode: how to read between voxels; `bicubic` in 2-D only.
+        padding: what lies beyond the cube: the border goes on, zeros, or a mirror image.
+
+    >>> sample(torch.tensor([[[[0.0, 1.0], [2.0, 3.0]]]]), torch.tensor([[[0.5], [1.0]]]))
+    tensor([[[2.]]])
     """
     dimension = image.ndim - 2
     if x.ndim < 3 or x.shape[1] != dimension:
@@ -67,7 +76,9 @@ def sample(
 
 
 def displace(u: Float[Tensor, "#b d *s"], x: Float[Tensor, "#b d *p"]) -> Float[Tensor, "_ d *p"]:
-    """x + u(x): where a displacement field takes points."""
+    """x + u(x): where a displacement field (B, D, *S) takes points (B, D, *P), all in unit-cube
+    coordinates.
+    """
     values = accelerated("displace", u, x)
     return x + sample(u, x) if values is None else values
 
@@ -76,54 +87,54 @@ def halve(image: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c *half"]:
     """AvgPool(I, 2): the mean of every 2^D block; an odd last voxel is averaged over what is there.
 
     An axis of one voxel stays as it is, so an image of any size can be halved any number of times.
+    The halved image is taken for one of the same cube, as the published weights expect, although
+    its outer voxels lie half a voxel further in.
     """
     pool = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[image.ndim - 2]
     return pool(image, [min(2, n) for n in image.shape[2:]], stride=2, ceil_mode=True)
 
 
 def shrink(image: Tensor, shape: Sequence[int]) -> Tensor:
-    """An image on a coarser grid of the same field of view, averaged over about one coarse voxel
-    first.
+    """An image (B, C, *S) on a coarser grid of the same field of view, averaged over about one
+    coarse voxel first, along each axis by itself.
     """
     for axis, (n, m) in enumerate(zip(image.shape[2:], shape, strict=True)):
         image = box_mean(image, axis, round(n / m / 2) if n > m else 0)
-    return (
-        image
-        if tuple(image.shape[2:]) == tuple(shape)
-        else sample(image, unit_grid(shape, like=image))
-    )
+    if tuple(image.shape[2:]) == tuple(shape):
+        return image
+    return sample(image, unit_grid(shape, like=image))
 
 
 def box_mean(image: Tensor, axis: int, radius: int) -> Tensor:
-    """The mean over 2 * radius + 1 voxels along one axis; the border voxels go on beyond
-    the image.
+    """The mean over 2 * radius + 1 voxels along one axis of an image (B, C, *S), counted from its
+    first spatial one; the border voxels go on beyond the image.
     """
     if radius == 0:
         return image
     sides = [0] * (2 * (image.ndim - 2))
-    sides[-2 * axis - 2 : len(sides) - 2 * axis] = [
-        radius,
-        radius,
-    ]  # F.pad counts axes from the last
+    sides[-2 * axis - 2 : len(sides) - 2 * axis] = [radius, radius]  # F.pad counts from the last
     padded = F.pad(image, sides, mode="replicate")
     n = image.shape[axis + 2]
     total = padded.narrow(axis + 2, 0, n)
+    # Sums of shifted images: torch's pooling has no border that goes on, and is slower.
     for shift in range(1, 2 * radius + 1):
-        total = total + padded.narrow(
-            axis + 2, shift, n
-        )  # on a CPU two or three times as fast as torch's pooling
+        total = total + padded.narrow(axis + 2, shift, n)
     return total / (2 * radius + 1)
 
 
 def inside(x: Float[Tensor, "b d *p"], *, tolerance: float = 1e-4) -> Float[Tensor, "b 1 *p"]:
-    """1 where a coordinate lies in the unit cube, else 0. The tolerance keeps points of the faces
-    inside, whatever was rounded.
+    """1 where coordinates (B, D, *P) lie in the unit cube, else 0: (B, 1, *P). The tolerance
+    keeps points of the faces inside, whatever was rounded.
     """
     return ((x >= -tolerance) & (x <= 1 + tolerance)).all(1, keepdim=True).to(x.dtype)
 
 
 def window(x: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
-    """The block of `shape` voxels that begins at voxel `start`."""
+    """The block of `shape` voxels that begins at voxel `start`, of the last axes of x: a view.
+
+    >>> window(torch.arange(5), [1], [3])
+    tensor([1, 2, 3])
+    """
     return x[(..., *(slice(first, first + n) for first, n in zip(start, shape, strict=True)))]
 
 

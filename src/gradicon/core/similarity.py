@@ -36,6 +36,12 @@ def lncc(
     `sigma` may differ by axis, for voxels that are not cubes. There is a window about every voxel,
     or about every so many along those axes where `sigma` is not much less: all voxels still count,
     at a fraction of the cost.
+
+    Args:
+        warped, fixed: images (B, C, *S) of one shape and dtype.
+        sigma: of the windows in voxels, for all axes or for each; the paper's is 5.
+        every: how many voxels apart windows are, at most.
+        mask: a weight (1 or B, 1, *S) per voxel of the fixed grid.
     """
     _check(warped, fixed, mask)
     correlation, strides = local_correlation(warped, fixed, sigma, every)
@@ -50,17 +56,24 @@ def squared_lncc(
     every: int = 1,
     mask: Mask = None,
 ) -> Scalar:
-    """1 - mean of the squared local correlation: blind to a local inversion of contrast."""
+    """1 - mean of the squared local correlation: blind to a local inversion of contrast.
+
+    Args:
+        warped, fixed, sigma, every, mask: as in `lncc`.
+    """
     _check(warped, fixed, mask)
     correlation, strides = local_correlation(warped, fixed, sigma, every)
     return 1 - _mean(correlation**2, pooled(mask, strides))
 
 
 def ncc(warped: Image, fixed: Image, *, mask: Mask = None) -> Scalar:
-    """1 - the correlation coefficient of the two images, per channel."""
+    """1 - the correlation coefficient of the two images, cov(a, b) / sqrt(var(a) var(b)), per
+    channel: 0 where they agree up to brightness and contrast.
+    """
     _check(warped, fixed, mask)
     a = warped - _per_channel(warped, mask)
     b = fixed - _per_channel(fixed, mask)
+    # The floor keeps the root of a constant image's variance, and its gradient, finite.
     norm = (_per_channel(a * a, mask) * _per_channel(b * b, mask) + 1e-12).sqrt()
     return 1 - (_per_channel(a * b, mask) / norm).mean()
 
