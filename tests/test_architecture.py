@@ -23,6 +23,7 @@ FOREIGN = {
 }
 LAYERS = {
     "core": {"core"},
+    "fast": {"fast", "core"},
     "models": {"models", "core"},
     "physical": {"physical", "core"},
     "registration": {"registration", "models", "physical", "core"},
@@ -52,10 +53,13 @@ LAYERS = {
 }
 FOR_ALL = {"gradicon.errors", "gradicon.files"}
 EXTRA = {
-    "physical/preprocess.py": {"models.header"},
-    "training/scans.py": {"physical"},
-    "training/manifest.py": {"physical.lists"},
-}  # what reads scans, and lists of them
+    "physical/preprocess.py": {"models.header"},  # which says how
+    "training/scans.py": {"physical"},  # it reads scans
+    "training/manifest.py": {"physical.lists"},  # and lists of them
+    "training/graphs.py": {"fast.capture"},  # imported where fast code is wanted
+    "core/acceleration.py": {"fast"},  # the one switch
+    "experiments/workload.py": {"fast.capture"},  # which is what it times
+}
 PUBLIC = [
     "Affine",
     "Composition",
@@ -122,10 +126,18 @@ def test_each_layer_imports_only_what_it_may():
 
 
 def test_core_imports_torch_and_jaxtyping_only():
+    allowed = {"torch", "jaxtyping", "gradicon"} | set(sys.stdlib_module_names)
     for file in files("core"):
-        assert not {name.split(".")[0] for name in imports(file)} & (
-            FOREIGN - {"torch", "jaxtyping"}
-        ), file
+        assert {name.split(".")[0] for name in imports(file)} <= allowed, file
+
+
+def test_the_core_knows_no_gpu_and_imports_fast_code_only_when_it_asks_for_it():
+    for file in files("core"):
+        text = file.read_text(encoding="utf-8")
+        assert "torch.cuda" not in text, file
+        assert "is_cuda" not in text, file
+        for node in ast.parse(text).body:
+            assert not (isinstance(node, ast.ImportFrom) and "fast" in str(node.module)), file
 
 
 def test_simpleitk_appears_in_two_files():

@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from gradicon.core.network import (
     Displace,
@@ -17,7 +16,8 @@ from gradicon.core.network import (
 )
 from gradicon.core.sampling import halve, unit_grid
 from gradicon.core.transform import Affine
-from gradicon.core.unet import UNet, VoxelMorphUNet, doubled_by_products
+from gradicon.core.unet import UNet
+from gradicon.core.voxelmorph import VoxelMorphUNet
 from maps import blobs
 
 SMALL = partial(UNet, down=(4, 8, 8), up=(4, 8, 8))
@@ -67,13 +67,6 @@ def test_the_papers_unet_takes_images_smaller_than_its_levels(shape: tuple[int, 
     )
     assert u.shape == (1, len(shape), *shape)
     assert torch.isfinite(u).all()
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (8, 3), (7, 12)], ids=str)
-def test_products_double_images_as_torch_does(shape: tuple[int, ...]):
-    x = torch.rand(2, 3, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.double)
-    expected = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
-    torch.testing.assert_close(doubled_by_products(x), expected)
 
 
 def test_several_image_channels():
@@ -179,7 +172,8 @@ import torch
 from gradicon.core.network import multiresolution, refined
 from gradicon.core.objective import objective
 from gradicon.core.similarity import SIMILARITIES, lncc
-from gradicon.core.unet import UNet, VoxelMorphUNet
+from gradicon.core.unet import UNet
+from gradicon.core.voxelmorph import VoxelMorphUNet
 
 torch.manual_seed(0)
 

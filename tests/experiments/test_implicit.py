@@ -9,7 +9,7 @@ import torch
 
 from gradicon.core.jacobian import jacobian_determinant
 from gradicon.core.objective import gradient_inconsistency
-from gradicon.core.sampling import one_per_cell
+from gradicon.core.points import one_per_cell
 from gradicon.core.transform import identity
 from gradicon.experiments.exact_maps import Pair, add_noise, exact_pair, jacobian, white_gradient
 from gradicon.experiments.implicit import (

@@ -34,6 +34,11 @@ def jacobian_determinant(
     along each axis, and `central`, as ITK computes it, two less. There may be one for each axis: a
     linearly interpolated map has, about a voxel, the determinants by the choices of backward and
     forward.
+
+    Args:
+        phi: the map, (B) of them.
+        shape: the voxels of the grid along each axis, three at least, in array order.
+        difference: between which voxels, on all axes or on each.
     """
     differences = [difference] * len(shape) if isinstance(difference, str) else list(difference)
     there = phi.on_grid(shape)
@@ -47,7 +52,9 @@ def fold_percentage(
     *,
     difference: Difference | Sequence[Difference] = "backward",
 ) -> Float[Tensor, " b"]:
-    """%|J|: the percentage of voxels where det grad phi <= 0, per pair."""
+    """%|J|: the percentage of voxels where det grad phi <= 0, per pair; see
+    `jacobian_determinant` for the arguments. 0 is best.
+    """
     return 100 * (jacobian_determinant(phi, shape, difference=difference) <= 0).flatten(
         1
     ).double().mean(1)

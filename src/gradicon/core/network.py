@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gradicon.core.acceleration import is_recorded
 from gradicon.core.sampling import halve, sample
 from gradicon.core.transform import Composition, DisplacementField, Transform
 from gradicon.errors import GradiconError
@@ -21,7 +22,9 @@ coordinates.
 
 
 def warp(image: Float[Tensor, "_ c *s"], phi: Transform) -> Float[Tensor, "_ c *s"]:
-    """I o phi, on the image's own grid."""
+    """I o phi, on the image's own grid: the moving image (B, C, *S), as the fixed one should
+    look.
+    """
     return sample(image, phi.on_grid(image.shape[2:]))
 
 
@@ -59,9 +62,8 @@ class Displace(RegistrationNetwork):
         if self.refuse_non_finite:
             check_finite(moving, fixed)
         u = self.dense(torch.cat([moving, fixed], 1))
-        return DisplacementField(
-            u.to(moving.dtype)
-        )  # convolutions may run in half precision, coordinates never do
+        # Convolutions may run in half precision, coordinates never do.
+        return DisplacementField(u.to(moving.dtype))
 
 
 @final
@@ -95,7 +97,7 @@ class TwoStep(RegistrationNetwork):
 
 def multiresolution(dense: Dense, *, resolutions: int = 3) -> RegistrationNetwork:
     """The paper's Stage1 = TS{Down{TS{Down{Psi1}, Psi2}}, Psi3}: `resolutions` networks, each at
-    twice the resolution before.
+    twice the resolution before. `dense` makes a fresh network for each; the paper has three.
     """
     if resolutions < 1:
         raise GradiconError(f"a network has at least 1 resolution, got {resolutions}")
@@ -139,9 +141,7 @@ def check_finite(moving: Tensor, fixed: Tensor) -> None:
     """Refuse NaN and infinite voxels. Left out while a graph is traced or captured: it depends on
     the data.
     """
-    if torch.compiler.is_compiling() or (
-        moving.is_cuda and torch.cuda.is_current_stream_capturing()
-    ):
+    if is_recorded(moving):
         return
     for name, image in (("moving", moving), ("fixed", fixed)):
         if not torch.isfinite(image).all():

@@ -33,6 +33,11 @@ def gradient_inconsistency(
     One-sided differences of length `step` along each axis of the unit cube; the mean over points
     and components, the sum over directions. Zero for exact inverses, and for maps that are inverses
     up to a translation.
+
+    Args:
+        phi_ab, phi_ba: the maps of the two directions.
+        x: points (1 or B, D, ...) in unit-cube coordinates, given by the caller.
+        step: the length of a difference, the paper's: less than a voxel at any usual size.
     """
     dimension = x.shape[1]
     shifts = step * torch.eye(dimension, dtype=x.dtype, device=x.device)
@@ -44,7 +49,7 @@ def gradient_inconsistency(
 
 def inconsistency(phi_ab: Transform, phi_ba: Transform, x: Points) -> Scalar:
     """ICON: || phi_ab o phi_ba - Id ||^2 + || phi_ba o phi_ab - Id ||^2, each a mean over the
-    points x and components.
+    points x and components, in unit-cube coordinates. Unlike GradICON it sees translations.
     """
     return ((phi_ab(phi_ba(x)) - x) ** 2).mean() + ((phi_ba(phi_ab(x)) - x) ** 2).mean()
 
@@ -131,7 +136,14 @@ def dissimilarity(
     fixed_mask: Tensor | None,
     similarity: Similarity,
 ) -> Scalar:
-    """sim(moving o phi, fixed), where both masks count after warping."""
+    """sim(moving o phi, fixed), where both masks count after warping.
+
+    Args:
+        phi: the map from fixed to moving coordinates.
+        moving, fixed: images (B, C, *S).
+        moving_mask, fixed_mask: weights (1 or B, 1, *S) of each image's voxels, or None.
+        similarity: one of `gradicon.core.similarity`, or any function with its signature.
+    """
     return dissimilarity_at(
         phi.on_grid(fixed.shape[2:]), moving, fixed, moving_mask, fixed_mask, similarity
     )

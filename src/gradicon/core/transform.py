@@ -144,7 +144,6 @@ def _check_precision(name: str, value: Tensor) -> None:
         )
 
 
+# So that torch.export takes a network whose answer is a transform.
 for _class in (DisplacementField, Affine, Composition):
-    torch.export.register_dataclass(
-        _class
-    )  # so that torch.export takes a network whose answer is a transform
+    torch.export.register_dataclass(_class)

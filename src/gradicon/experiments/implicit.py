@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from gradicon.core.objective import gradient_inconsistency, inconsistency
-from gradicon.core.sampling import one_per_cell
+from gradicon.core.points import one_per_cell
 from gradicon.experiments.exact_maps import Formula, Pair, add_noise, exact_pair, jacobian
 from gradicon.experiments.implicit_report import draw, table
 from gradicon.experiments.study import Numbers, Setting

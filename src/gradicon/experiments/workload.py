@@ -1,5 +1,5 @@
-"""What is timed: one training step and one inference, plain or as `gradicon train` runs them, on
-random images.
+"""What is timed, by the study of what networks cost and by `benchmarks/step.py`: one training step
+and one inference, plain or as `gradicon train` runs them, on random images.
 """
 
 from collections.abc import Callable, Sequence
@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from gradicon.core.capture import captured
+from gradicon.core.acceleration import is_wanted, use_half_precision
 from gradicon.models import Model
 from gradicon.training.batches import Inputs
 from gradicon.training.config import LossConfig
-from gradicon.training.execute import EagerExecutor
-from gradicon.training.graphs import GraphedExecutor
+from gradicon.training.execute import EagerExecutor, Executor
 from gradicon.training.pairs import points
-from gradicon.training.stages import adam, use_bfloat16
+from gradicon.training.stages import adam
 from gradicon.training.step import TrainingStep
 
 Work = Callable[[], object]
@@ -27,12 +26,16 @@ def training_step(
     bfloat16 and a captured graph.
     """
     if fast:
-        use_bfloat16(model, device)
+        use_half_precision(model, device)
         optimizer = adam(model, 5e-5)
     else:
         optimizer = torch.optim.Adam(model.parameters(), lr=5e-5)
     eager = EagerExecutor(TrainingStep(model, LossConfig()), optimizer, Tensor.backward)
-    executor = GraphedExecutor(eager) if fast and device.type == "cuda" else eager
+    executor: Executor = eager
+    if fast and device.type == "cuda" and is_wanted():
+        from gradicon.training.graphs import GraphedExecutor  # here: it needs gradicon.fast
+
+        executor = GraphedExecutor(eager)
     a, b = torch.rand(2, batch, model.config.image_channels, *shape, device=device)
     numbers = iter(range(10**9))
 
@@ -46,8 +49,10 @@ def training_step(
 def inference(model: Model, shape: Sequence[int], device: torch.device, *, fast: bool) -> Work:
     """One pair to one map, without gradients; on a GPU, fast is a captured graph in bfloat16."""
     a, b = torch.rand(2, 1, model.config.image_channels, *shape, device=device)
-    if fast and device.type == "cuda":
-        use_bfloat16(model, device)
+    if fast and device.type == "cuda" and is_wanted():
+        from gradicon.fast.capture import captured
+
+        use_half_precision(model, device)
         replay = captured(model, a)
         return lambda: replay(a, b)
 

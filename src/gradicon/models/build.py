@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from gradicon.core.network import Dense, RegistrationNetwork, multiresolution, refined
 from gradicon.core.transform import Transform
-from gradicon.core.unet import UNet, VoxelMorphUNet
+from gradicon.core.unet import UNet
+from gradicon.core.voxelmorph import VoxelMorphUNet
 from gradicon.errors import GradiconError
 
 Backbone = Literal["unet", "voxelmorph"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from gradicon.core.capture import on_side_stream, side_stream
+from gradicon.fast.capture import on_side_stream, side_stream
 from gradicon.training.batches import Inputs
 from gradicon.training.execute import EagerExecutor
 from gradicon.training.step import Scalars

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from lightning_fabric import Fabric
 
-from gradicon.core.acceleration import is_wanted
+from gradicon.core.acceleration import is_wanted, use_half_precision
 from gradicon.models import Model, Training
 from gradicon.training.batch_norm import share_statistics
 from gradicon.training.batches import Batches, Shelf
@@ -15,7 +15,6 @@ from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
 from gradicon.training.execute import EagerExecutor, Executor
 from gradicon.training.finite import LossWatch, refuse_non_finite
-from gradicon.training.graphs import GraphedExecutor
 from gradicon.training.pairs import Pairs, owned
 from gradicon.training.processes import shared
 from gradicon.training.runlog import Report, RunLog
@@ -26,7 +25,6 @@ from gradicon.training.stages import (
     restore,
     restored_model,
     set_learning_rate,
-    use_bfloat16,
 )
 from gradicon.training.state import (
     BEST,
@@ -125,13 +123,16 @@ class Loop:
         if self.fabric.world_size > 1:
             share_statistics(model)
         if how.precision == "bf16-mixed":
-            use_bfloat16(model, device)
+            use_half_precision(model, device)
         self.model = model.train().to(device)
         self.optimizer = adam(self.model, how.learning_rate)
         module = shared(self.fabric, TrainingStep(self.model, self.recipe.loss))
         eager = EagerExecutor(module, self.optimizer, self.fabric.backward, self.watch)
-        captures = is_wanted() and device.type == "cuda" and self.fabric.world_size == 1
-        self.executor = GraphedExecutor(eager) if captures else eager
+        self.executor = eager
+        if is_wanted() and device.type == "cuda" and self.fabric.world_size == 1:
+            from gradicon.training.graphs import GraphedExecutor  # here: it needs gradicon.fast
+
+            self.executor = GraphedExecutor(eager)
 
     def _due(self, every: int) -> bool:
         how = self.recipe.training

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gradicon.core.sampling import cells, one_per_cell
+from gradicon.core.points import random_points
 from gradicon.errors import GradiconError
 from gradicon.training.dataset import Dataset, Group
 
@@ -83,4 +83,4 @@ def points(
         device: where they are drawn; a GPU's numbers differ from a CPU's.
     """
     source = generator(seed, step, "points", device=device)
-    return one_per_cell(torch.rand((len(shape), *cells(shape)), generator=source, device=device))
+    return random_points(shape, source, like=torch.empty((), device=device))

@@ -4,8 +4,6 @@ from typing import Any
 
 import torch
 
-from gradicon.core.network import Displace
-from gradicon.core.unet import UNet, use_half_precision
 from gradicon.errors import GradiconError
 from gradicon.models import Model, build
 from gradicon.models.build import ModelConfig
@@ -93,18 +91,3 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) ->
             group["lr"].fill_(learning_rate)
         else:
             group["lr"] = learning_rate
-
-
-def use_bfloat16(model: Model, device: torch.device) -> None:
-    """On a GPU, run the dense networks in bfloat16.
-
-    Coordinates, interpolation and losses stay in float32: bfloat16 has 8 bits, which are not enough
-    to tell one voxel from the next. A CPU gains nothing by it, and one of torch 2.13's gradients
-    there (channels-last weights, small images) is not the same twice.
-    """
-    if device.type != "cuda":
-        return
-    use_half_precision(model)
-    for module in model.modules():
-        if isinstance(module, Displace) and not isinstance(module.dense, UNet):
-            module.dense.forward = torch.autocast("cuda", torch.bfloat16)(module.dense.forward)

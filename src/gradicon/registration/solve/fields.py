@@ -15,13 +15,13 @@ from torch import Tensor
 
 from gradicon.core.jacobian import Side
 from gradicon.core.objective import Objective, gradient_inconsistency
+from gradicon.core.points import random_points
 from gradicon.core.similarity import Similarity
 from gradicon.core.transform import DisplacementField, Transform, identity
 from gradicon.registration.plan import FieldPlan, Level
 from gradicon.registration.presets import PRESETS, Presets
 from gradicon.registration.solve.barrier import draw_sides, fold_barrier
 from gradicon.registration.solve.folds import without_folds
-from gradicon.registration.solve.network import random_points
 from gradicon.registration.solve.resolution import Images, Resolution
 from gradicon.registration.solve.smoothing import along_axes, smoothing_matrices
 

@@ -1,18 +1,17 @@
 """Instance optimization: the paper's loss, minimised for one pair."""
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import deepcopy
 from typing import TypeVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch import Tensor
 
-from gradicon.core.network import Displace, RegistrationNetwork
+from gradicon.core.acceleration import sparing_memory
+from gradicon.core.network import RegistrationNetwork
 from gradicon.core.objective import Objective, objective
-from gradicon.core.sampling import cells, one_per_cell
+from gradicon.core.points import random_points
 from gradicon.core.similarity import Similarity, lncc
 
 Network = TypeVar("Network", bound=RegistrationNetwork)
@@ -39,7 +38,7 @@ def refine(
     tuned = deepcopy(network).eval()
     optimizer = torch.optim.Adam(tuned.parameters(), lr=learning_rate)
     generator = torch.Generator().manual_seed(seed)
-    with _sparing(tuned, fixed.device):
+    with sparing_memory(tuned, fixed.device):
         for step in range(1, steps + 1):
             x = random_points(fixed.shape[2:], generator, like=fixed)
             result = objective(tuned, moving, fixed, x, similarity=similarity, weight=weight)
@@ -49,42 +48,3 @@ def refine(
             if on_step is not None:
                 on_step(step, result)
     return tuned
-
-
-@contextmanager
-def _sparing(network: RegistrationNetwork, device: torch.device) -> Generator[None]:
-    """On a GPU, spare its memory: convolutions in bfloat16, and computed again in the backward pass
-    instead of being kept.
-    """
-    if device.type != "cuda":
-        yield
-        return
-    steps = [module for module in network.modules() if isinstance(module, Displace)]
-    for step in steps:
-        step.dense = _Recomputed(step.dense)
-    try:
-        yield
-    finally:
-        for step in steps:
-            if isinstance(step.dense, _Recomputed):
-                step.dense = step.dense.dense
-
-
-class _Recomputed(nn.Module):
-    def __init__(self, dense: nn.Module) -> None:
-        super().__init__()
-        self.dense = dense
-
-    def forward(self, images: Tensor) -> Tensor:
-        with torch.autocast(images.device.type, dtype=torch.bfloat16):
-            return checkpoint(self.dense, images, use_reentrant=False)
-
-
-def random_points(
-    shape: Sequence[int], generator: torch.Generator, *, like: Tensor, cell: int = 2
-) -> Float[Tensor, "1 d n"]:
-    """A random sample of the unit cube: about voxels / cell^D points, one in each cell, with the
-    dtype and device of `like`.
-    """
-    jitter = torch.rand((len(shape), *cells(shape, cell)), generator=generator, dtype=like.dtype)
-    return one_per_cell(jitter.to(like.device))

@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.func import jacrev, vmap
 
 from gradicon.core.acceleration import plain
-from gradicon.core.cpu_sampling import can_read
 from gradicon.core.sampling import sample, unit_grid
+from gradicon.fast.cpu_sampling import can_read
 
 SHAPE = (7, 5, 9)
 
@@ -27,7 +27,7 @@ def test_values_are_torchs(
     generator: torch.Generator, channels: int, block: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(
-        "gradicon.core.cpu_sampling._BLOCK", block
+        "gradicon.fast.cpu_sampling._BLOCK", block
     )  # 3000 points are no whole number of blocks
     image = volume(generator, channels)
     x = anywhere(generator)

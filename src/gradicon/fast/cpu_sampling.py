@@ -44,7 +44,7 @@ def read(image: Tensor, x: Tensor) -> Tensor:
 
 class _Read(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, image: Tensor, x: Tensor) -> Tensor:  # noqa: ANN401 (torch does not type it)
+    def forward(ctx: Any, image: Tensor, x: Tensor) -> Tensor:
         slope = torch.empty_like(x, memory_format=torch.contiguous_format)
         values = _values(image, x, slope)
         ctx.save_for_backward(slope)
@@ -52,7 +52,7 @@ class _Read(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dout: Tensor) -> tuple[None, Tensor]:  # noqa: ANN401 (torch does not type it)
+    def backward(ctx: Any, dout: Tensor) -> tuple[None, Tensor]:
         (slope,) = ctx.saved_tensors
         return None, dout * slope
 
@@ -69,11 +69,11 @@ def _values(image: Tensor, x: Tensor, slope: Tensor | None) -> Tensor:
         place = slice(first, first + size)
         corner, within, voxels = _cells(points[:, place], image.shape[2:])
         for channel, values in zip(channels, out, strict=True):
-            found = _interpolated(
+            derivatives = _interpolated(
                 channel, corner, within, image.shape[2:], values[place], slopes=slope is not None
             )
             if slope is not None:
-                for axis, (derivative, scale) in enumerate(zip(found, voxels, strict=True)):
+                for axis, (derivative, scale) in enumerate(zip(derivatives, voxels, strict=True)):
                     torch.mul(derivative, scale, out=slope.view(3, -1)[axis, place])
     return out.reshape(1, image.shape[1], *x.shape[2:])
 
@@ -89,9 +89,8 @@ def _cells(points: Tensor, shape: torch.Size) -> tuple[Tensor, list[Tensor], lis
     within = list[Tensor]()
     slopes = list[Tensor | float]()
     for x, n in zip(points, shape, strict=True):
-        v = (
-            (2 * x).sub_(1).add_(1).mul_((n - 1) / 2)
-        )  # rounded as torch does: points on voxels lean to either side, not to one
+        # Rounded as torch does: points on voxels lean to either side, not all to one.
+        v = (2 * x).sub_(1).add_(1).mul_((n - 1) / 2)
         low, high = v.aminmax()
         slopes.append(n - 1.0 if low > 0 and high < n - 1 else ((v > 0) & (v < n - 1)) * (n - 1.0))
         v = v.clamp_(0, n - 1)

@@ -10,17 +10,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gradicon.core.acceleration import kernels_apply, plain
+from gradicon.core.acceleration import use_half_precision
 from gradicon.core.sampling import sample
-from gradicon.core.unet import UNet, use_half_precision
+from gradicon.core.unet import UNet
 
 if sys.platform != "linux":
     pytest.skip("Triton runs on Linux only", allow_module_level=True)
 os.environ["TRITON_INTERPRET"] = "1"
 
-from gradicon.core.fused import can_be_fused, fused_forward
-from gradicon.core.fused.sampling import fused_sample
-from gradicon.core.fused.weights import blocked_down, blocked_up, in_blocks
+from gradicon.fast.availability import kernels_apply
+from gradicon.fast.fused.sampling import fused_sample
+from gradicon.fast.fused.unet import can_be_fused, fused_forward
+from gradicon.fast.fused.weights import blocked_down, blocked_up, in_blocks
 
 
 def relative(found: Tensor, expected: Tensor) -> float:
@@ -146,11 +147,12 @@ def test_on_a_cpu_nothing_changes():
     net = trained_looking(2, (4, 8), (4, 8))
     images = torch.rand(1, 2, 9, 8, 7)
     before = net(images)
-    use_half_precision(net)
+    use_half_precision(net, torch.device("cpu"))
+    assert not net.half_precision
+    use_half_precision(net, torch.device("cuda"))
+    assert net.half_precision
     torch.testing.assert_close(net(images), before)
     assert not kernels_apply(images)
-    with plain():
-        assert not kernels_apply(images)
 
 
 def test_what_cannot_be_fused():

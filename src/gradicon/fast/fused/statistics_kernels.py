@@ -8,19 +8,9 @@ import triton.language as tl
 
 @triton.jit
 def finish_statistics(
-    total,
-    gamma,
-    beta,
-    running_mean,
-    running_var,
-    batches,
-    found,
-    count,
-    eps,
-    momentum,
-    C: tl.constexpr,
-    TRAINING: tl.constexpr,
-):
+    total, gamma, beta, running_mean, running_var, batches, found, count, eps, momentum,
+    C: tl.constexpr, TRAINING: tl.constexpr,
+):  # fmt: skip
     """Mean, 1 / standard deviation, scale and shift, from two sums or from what BatchNorm
     remembers; and what it will remember.
     """

@@ -23,20 +23,9 @@ def _axis(x, size):
 
 @triton.jit
 def sample_forward(
-    image,
-    x,
-    out,
-    points,
-    image_step,
-    x_step,
-    D,
-    H,
-    W,
-    C: tl.constexpr,
-    CP: tl.constexpr,
-    DISPLACED: tl.constexpr,
-    B: tl.constexpr,
-):
+    image, x, out, points, image_step, x_step, D, H, W,
+    C: tl.constexpr, CP: tl.constexpr, DISPLACED: tl.constexpr, B: tl.constexpr,
+):  # fmt: skip
     """out = I(x), or x + I(x)."""
     p = tl.program_id(0) * B + tl.arange(0, B)
     c = tl.arange(0, CP)
@@ -65,7 +54,8 @@ def sample_forward(
 @triton.jit
 def sample_backward(
     dout, image, x, dimage, dx, points, image_step, x_step, D, H, W,
-    C: tl.constexpr, CP: tl.constexpr, DISPLACED: tl.constexpr, OF_IMAGE: tl.constexpr, OF_X: tl.constexpr, B: tl.constexpr,
+    C: tl.constexpr, CP: tl.constexpr, DISPLACED: tl.constexpr, OF_IMAGE: tl.constexpr,
+    OF_X: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
     """The gradients of the image, added to `dimage`, and of the points."""
     p = tl.program_id(0) * B + tl.arange(0, B)
@@ -94,22 +84,23 @@ def sample_backward(
             dy += sy * wz * wx * value
             dw += sx * wz * wy * value
         if OF_IMAGE:
-            tl.atomic_add(
-                dimage + place,
-                (wz * wy * wx)[:, None] * gradient,
-                mask=there[:, None],
-                sem="relaxed",
-            )
+            part = (wz * wy * wx)[:, None] * gradient
+            tl.atomic_add(dimage + place, part, mask=there[:, None], sem="relaxed")
     if OF_X:
+        own = dout + n * C * points + p
         to = dx + n * 3 * points + p
-        dz = tl.where(inside_z, dz * (D - 1), 0.0)
-        dy = tl.where(inside_y, dy * (H - 1), 0.0)
-        dw = tl.where(inside_x, dw * (W - 1), 0.0)
-        if DISPLACED:
-            own = dout + n * C * points + p
-            dz += tl.load(own, mask=there, other=0)
-            dy += tl.load(own + points, mask=there, other=0)
-            dw += tl.load(own + 2 * points, mask=there, other=0)
-        tl.store(to, dz, mask=there)
-        tl.store(to + points, dy, mask=there)
-        tl.store(to + 2 * points, dw, mask=there)
+        _store_slope(to, own, tl.where(inside_z, dz * (D - 1), 0.0), there, DISPLACED)
+        own += points
+        to += points
+        _store_slope(to, own, tl.where(inside_y, dy * (H - 1), 0.0), there, DISPLACED)
+        own += points
+        to += points
+        _store_slope(to, own, tl.where(inside_x, dw * (W - 1), 0.0), there, DISPLACED)
+
+
+@triton.jit
+def _store_slope(to, own, slope, there, DISPLACED: tl.constexpr):
+    """One component of the points' gradient; of a displacement, x + I(x), with that of x itself."""
+    if DISPLACED:
+        slope += tl.load(own, mask=there, other=0)
+    tl.store(to, slope, mask=there)

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradicon.core.fused import sample_kernels
-from gradicon.core.fused.kernels import run
+from gradicon.fast.fused import sample_kernels
+from gradicon.fast.fused.run import run
 
 _POINTS = 128
 
@@ -33,7 +33,8 @@ class _Sample(torch.autograd.Function):
         last = _channels_last(image)
         out = image.new_empty((batch, channels, *x.shape[2:]))
         grid = (-(-points // _POINTS), batch)
-        run(sample_kernels.sample_forward, grid,
+        run(
+            sample_kernels.sample_forward, grid,
             last, x, out, points, _step(last, batch), _step(x, batch), *image.shape[2:],
             C=channels, CP=last.shape[-1], DISPLACED=displaced, B=_POINTS,
         )  # fmt: skip
@@ -51,9 +52,11 @@ class _Sample(torch.autograd.Function):
         dimage = torch.zeros_like(last) if of_image else last
         dx = x.new_empty((batch, *x.shape[1:])) if of_x else x
         grid = (-(-points // _POINTS), batch)
-        run(sample_kernels.sample_backward, grid,
-            dout.contiguous(), last, x, dimage, dx, points, _step(last, batch), _step(x, batch), *last.shape[1:-1],
-            C=ctx.channels, CP=last.shape[-1], DISPLACED=ctx.displaced, OF_IMAGE=of_image, OF_X=of_x, B=_POINTS,
+        sizes = {"C": ctx.channels, "CP": last.shape[-1], "DISPLACED": ctx.displaced, "B": _POINTS}
+        run(
+            sample_kernels.sample_backward, grid,
+            dout.contiguous(), last, x, dimage, dx, points, _step(last, batch), _step(x, batch),
+            *last.shape[1:-1], OF_IMAGE=of_image, OF_X=of_x, **sizes,
         )  # fmt: skip
         shared = dx.sum(0, keepdim=True) if of_x and x.shape[0] < batch else dx
         return (

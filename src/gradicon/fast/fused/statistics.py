@@ -9,8 +9,8 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from gradicon.core.fused import statistics_kernels
-from gradicon.core.fused.kernels import run
+from gradicon.fast.fused import statistics_kernels
+from gradicon.fast.fused.run import run
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,14 @@ def batch_statistics(norm: nn.Module, sums: Tensor, shape: torch.Size) -> Statis
     assert isinstance(norm, nn.BatchNorm3d)
     total = sums[0].double() if not norm.training else sums.sum(0, dtype=torch.float64)
     count = (shape[0] * prod(shape[2:]) * _sum_over_processes(total)) if norm.training else 0
-    found = sums.new_empty((4, shape[1]))
+    finished = sums.new_empty((4, shape[1]))
     run(
-        statistics_kernels.finish_statistics, (1,), total, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.num_batches_tracked,
-        found, max(count, 2), norm.eps, norm.momentum, C=shape[1], TRAINING=norm.training,
+        statistics_kernels.finish_statistics, (1,),
+        total, norm.weight, norm.bias,
+        norm.running_mean, norm.running_var, norm.num_batches_tracked,
+        finished, max(count, 2), norm.eps, norm.momentum, C=shape[1], TRAINING=norm.training,
     )  # fmt: skip
-    return Statistics(found[0], found[1], found[2], found[3], count)
+    return Statistics(finished[0], finished[1], finished[2], finished[3], count)
 
 
 def batch_gradients(
@@ -66,11 +68,13 @@ def batch_gradients(
     own = sums.sum(0, dtype=torch.float64)
     total = own.clone()
     count = shape[0] * prod(shape[2:]) * (_sum_over_processes(total) if statistics.count else 1)
-    found = sums.new_empty((6, shape[1]))
+    finished = sums.new_empty((6, shape[1]))
     run(
-        statistics_kernels.finish_gradients, (1,), own, total, gamma, statistics.rstd, found, count, C=shape[1], TRAINING=statistics.count > 0
+        statistics_kernels.finish_gradients, (1,),
+        own, total, gamma, statistics.rstd, finished, count,
+        C=shape[1], TRAINING=statistics.count > 0,
     )  # fmt: skip
-    return Gradients(*found)
+    return Gradients(*finished)
 
 
 def _sum_over_processes(total: Tensor) -> int:

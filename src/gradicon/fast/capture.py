@@ -50,6 +50,11 @@ def captured(
     return replay
 
 
+def is_being_captured(values: Tensor) -> bool:
+    """Whether operations on `values` are written down for a graph, instead of being done."""
+    return values.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
 def on_side_stream(run: Callable[[], Result]) -> Result:
     """Run as a capture will, not on the default stream: kernels are compiled then, and cuDNN has
     chosen its own.
