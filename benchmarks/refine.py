@@ -79,10 +79,10 @@ def _pairs(options: argparse.Namespace) -> Iterator[tuple[str, Tensor, Tensor]]:
         a, b = torch.rand(2, 1, 1, *[options.random] * 3)
         yield "random", a, b
         return
-    from gradicon.cohort.runner import read_pairs
     from gradicon.physical.images import (
         read_image,
     )  # here: a machine with only a GPU may have no SimpleITK
+    from gradicon.physical.lists import read_pairs
     from gradicon.registration.options import Options
     from gradicon.registration.prepare import prepare
 
@@ -90,7 +90,8 @@ def _pairs(options: argparse.Namespace) -> Iterator[tuple[str, Tensor, Tensor]]:
     found = [("bundled pair", sample / "fixed.nii.gz", sample / "moving.nii.gz")]
     if options.pairs:
         found = [
-            (row.name, row.fixed, row.moving) for row in read_pairs(options.pairs)[: options.first]
+            (pair.name, pair.fixed.image, pair.moving.image)
+            for pair in read_pairs(options.pairs)[: options.first]
         ]
     for name, fixed, moving in found:
         pair = prepare(

@@ -53,7 +53,7 @@ LAYERS = {
 FOR_ALL = {"gradicon.errors"}
 EXTRA = {
     "training/scans.py": {"physical"},
-    "training/manifest.py": {"physical.lists"},
+    "training/prepare.py": {"physical.lists"},
 }  # what reads scans, and lists of them
 PUBLIC = [
     "Affine",
