@@ -30,8 +30,9 @@ from typing import Any
 import SimpleITK as sitk
 from peer_methods import METHODS
 
-from gradicon.cohort.runner import Row, read_pairs
+from gradicon.cohort.work import extras_of
 from gradicon.physical.images import read_image
+from gradicon.physical.lists import Pair, read_pairs
 from gradicon.physical.transforms import ItkTransform, jacobian_image
 from gradicon.registration.result.scores import read_extras, score
 
@@ -57,10 +58,10 @@ _PACKAGES = {
 }
 
 
-def register(method: str, row: Row, work: Path, threads: int) -> Record:
+def register(method: str, pair: Pair, work: Path, threads: int) -> Record:
     """One pair by one method, in another process, and what is to be said of it."""
     transform = (work / "transform.h5").resolve()
-    said = [str(row.fixed.resolve()), str(row.moving.resolve())]
+    said = [str(pair.fixed.image.resolve()), str(pair.moving.image.resolve())]
     names = (
         "OMP_NUM_THREADS",
         "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS",
@@ -80,20 +81,20 @@ def register(method: str, row: Row, work: Path, threads: int) -> Record:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         return {"status": "failed", "error": lines[-1] if lines else f"exit {done.returncode}"}
     found: Record = {"status": "done", **json.loads(done.stdout.splitlines()[-1])}
-    found |= judge(sitk.ReadTransform(str(transform)), row)
+    found |= judge(sitk.ReadTransform(str(transform)), pair)
     transform.unlink()
     return found
 
 
-def judge(transform: ItkTransform, row: Row) -> Record:
+def judge(transform: ItkTransform, pair: Pair) -> Record:
     """Dice or landmark error, and folds: of the transform itself, at the voxels of the
     fixed image.
     """
-    fixed = read_image(row.fixed)
-    moving = read_image(row.moving)
+    fixed = read_image(pair.fixed.image)
+    moving = read_image(pair.moving.image)
     determinant = sitk.GetArrayFromImage(jacobian_image(transform, fixed))
     found: Record = {"folds_percent": 100 * float((determinant <= 0).mean())}
-    scores = score(read_extras(row.extras, fixed, moving), transform)
+    scores = score(read_extras(extras_of(pair), fixed, moving), transform)
     if scores.dice_after:
         found |= {
             "mean_dice": mean(scores.dice_after.values()),
@@ -110,23 +111,23 @@ def run(
 ) -> list[Record]:
     """Every method on every pair of every set."""
     work = [
-        (name, row, method)
+        (name, pair, method)
         for name, path in sets.items()
-        for row in read_pairs(path)[:first]
+        for pair in read_pairs(path)[:first]
         for method in methods
     ]
     records: list[Record] = []
-    for i, (name, row, method) in enumerate(work, 1):
-        path = out / "pairs" / f"{name}-{row.name}-{method}.json"
+    for i, (name, pair, method) in enumerate(work, 1):
+        path = out / "pairs" / f"{name}-{pair.name}-{method}.json"
         if path.exists():
             records.append(json.loads(path.read_text(encoding="utf-8")))
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         record = {
             "set": name,
-            "pair": row.name,
+            "pair": pair.name,
             "method": method,
-            **register(method, row, out, threads),
+            **register(method, pair, out, threads),
         }
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         records.append(record)

@@ -80,7 +80,7 @@ def _pairs(options: argparse.Namespace) -> Iterator[tuple[str, Tensor, Tensor]]:
         a, b = torch.rand(2, 1, 1, *[options.random] * 3)
         yield "random", a, b
         return
-    from gradicon.cohort.runner import read_pairs
+    from gradicon.physical.lists import read_pairs
     from gradicon.registration.options import Options  # a GPU's machine may lack SimpleITK
     from gradicon.registration.register import register
 
@@ -88,7 +88,8 @@ def _pairs(options: argparse.Namespace) -> Iterator[tuple[str, Tensor, Tensor]]:
     found = [("bundled pair", sample / "fixed.nii.gz", sample / "moving.nii.gz")]
     if options.pairs:
         found = [
-            (row.name, row.fixed, row.moving) for row in read_pairs(options.pairs)[: options.first]
+            (pair.name, pair.fixed.image, pair.moving.image)
+            for pair in read_pairs(options.pairs)[: options.first]
         ]
     for name, fixed, moving in found:
         pair = register(fixed, moving, Options(model="none", refine=1)).pair

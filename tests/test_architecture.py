@@ -55,7 +55,7 @@ FOR_ALL = {"gradicon.errors", "gradicon.files"}
 EXTRA = {
     "physical/preprocess.py": {"models.header"},  # which says how
     "training/scans.py": {"physical"},  # it reads scans
-    "training/manifest.py": {"physical.lists"},  # and lists of them
+    "training/prepare.py": {"physical.lists"},  # and lists of them
     "training/graphs.py": {"fast.capture"},  # imported where fast code is wanted
     "core/acceleration.py": {"fast"},  # the one switch
     "experiments/workload.py": {"fast.capture"},  # which is what it times

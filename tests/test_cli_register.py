@@ -482,6 +482,10 @@ def test_batch_goes_on_after_a_failure_and_resumes(tmp_path: Path):
         "was registered with similarity lncc, not mind_ssc: choose another folder, or say --again",
     )
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+    (tmp_path / "broken.nii.gz").write_bytes(MOVING.read_bytes())
+    changed = gradicon("batch", tmp_path / "pairs.csv", "-o", tmp_path / "out", "--refine", "2")
+    assert "1 of 3 pairs done anew: files changed (1)" in changed.stdout
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,15 @@ import SimpleITK as sitk
 import torch
 from scipy import stats
 
-from gradicon.cohort.runner import read_pairs
+from gradicon.cohort.runner import run, take_stock
 from gradicon.core.transform import DisplacementField
+from gradicon.errors import GradiconError
+from gradicon.evaluation.check import check_pairs
 from gradicon.evaluation.compare import compare
-from gradicon.evaluation.evaluate import check_pairs, evaluate, judge
+from gradicon.evaluation.evaluate import Evaluation, judge, table_rows
 from gradicon.evaluation.table import summarise, write_table
 from gradicon.physical.landmarks import Landmarks, write_landmarks
+from gradicon.physical.lists import read_pairs
 from gradicon.physical.transforms import to_itk
 from gradicon.registration.options import Options
 from gradicon.registration.register import Registration, register
@@ -229,19 +232,39 @@ def test_pairs_are_kept_for_the_same_files_and_options_only(
     labels = tmp_path / "labels.nii.gz"
     labels.write_bytes((SAMPLE / "moving_labels.nii.gz").read_bytes())
     listed = read_pairs(write_list(tmp_path / "pairs.csv", [[*ROW[:3], labels.name, "", ""]]))
-    once, kept = (
-        evaluate(listed, Options(model="none", refine=1, device="cpu"), tmp_path) for _ in range(2)
-    )
+
+    def evaluate(refine: int, *, again: bool = False) -> dict[str, Any]:
+        work = Evaluation(Options(model="none", refine=refine, device="cpu"), tmp_path)
+        return table_rows(run(take_stock(work, listed, again=again)))[0]
+
+    once = evaluate(1)
+    kept = evaluate(1)
     assert kept == json.loads(json.dumps(once))  # its seconds, too
-    other = evaluate(listed, Options(model="none", refine=2, device="cpu"), tmp_path)
-    assert other[0]["dissimilarity"] != once[0]["dissimilarity"]
-    again = evaluate(listed, Options(model="none", refine=2, device="cpu"), tmp_path, again=True)
-    assert again[0]["dissimilarity"] == other[0]["dissimilarity"]
-    assert counted.call_count == 3
+    assert counted.call_count == 1
+    with pytest.raises(GradiconError, match="was registered with refine 1, not 2: choose another"):
+        evaluate(2)
+    other = evaluate(2, again=True)
+    assert other["dissimilarity"] != once["dissimilarity"]
+    assert counted.call_count == 2
     sitk.WriteImage(sitk.ReadImage(str(labels)) * 0, str(labels))
-    changed = evaluate(listed, Options(model="none", refine=2, device="cpu"), tmp_path)
-    assert changed[0]["mean_dice"] == 0 < other[0]["mean_dice"]
-    assert counted.call_count == 4
+    assert evaluate(2)["mean_dice"] == 0 < other["mean_dice"]
+    assert counted.call_count == 3
+
+
+def test_headers_alone_are_read_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Sizes and places say what is wrong; a 4-D file of one volume lies where that volume does."""
+    flat = sitk.ReadImage(str(SAMPLE / "fixed_labels.nii.gz"))
+    sitk.WriteImage(sitk.JoinSeries([flat]), str(tmp_path / "four.nii.gz"))
+    write_landmarks(tmp_path / "flat.csv", Landmarks(("a",), np.zeros((1, 2))))
+    rows = [[*ROW, "", ""], [*ROW[:2], "four.nii.gz", ROW[3], "", ""]]
+    listed = read_pairs(write_list(tmp_path / "pairs.csv", rows))
+    monkeypatch.setattr(sitk, "ReadImage", Mock(side_effect=AssertionError("voxels were read")))
+    check_pairs(listed)
+    rows += [[*ROW[:2], "", "", "flat.csv", ""]]
+    with pytest.raises(GradiconError, match="row 3: .*flat.csv: 2-D landmarks for a 3-D image"):
+        check_pairs(read_pairs(write_list(tmp_path / "pairs.csv", rows)))
 
 
 def test_labels_of_background_alone_are_no_failure(
@@ -260,16 +283,16 @@ def test_a_pair_that_fails_is_in_the_table(tmp_path: Path):
     records = [
         {"pair": "a", "status": "done", "mean_dice": 0.5, "dice": {"1": 0.5}, "lost_labels": 0},
         {"pair": "b", "status": "failed", "error": "no overlap"},
+        {"pair": "c", "status": "waiting"},
     ]
     result = write_table(tmp_path, records, {})
-    assert (result["pairs"], result["failed_pairs"], result["failed"]) == (
-        2,
-        1,
-        {"b": "no overlap"},
-    )
-    assert "failed: no overlap" in (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert (result["pairs"], result["failed_pairs"], result["waiting_pairs"]) == (3, 1, 1)
+    assert result["failed"] == {"b": "no overlap"}
+    page = (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert page.startswith("# 3 pairs, 1 failed, 1 waiting")
+    assert "failed: no overlap" in page
     with (tmp_path / "table.csv").open() as file:
-        assert [row["error"] for row in csv.DictReader(file)] == ["", "no overlap"]
+        assert [row["error"] for row in csv.DictReader(file)] == ["", "no overlap", ""]
 
 
 def test_the_summary_by_hand():

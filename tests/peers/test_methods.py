@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradicon.cohort.runner import read_pairs
+from gradicon.physical.lists import read_pairs
 from registration.pairs import SAMPLE
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

@@ -1,7 +1,6 @@
 """`gradicon evaluate`: how good a registration is, on a list of pairs."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,17 +9,19 @@ import torch
 import typer
 
 import gradicon
+from gradicon.cli.batch import cohort_progress, print_note
 from gradicon.cli.choices import registers
-from gradicon.cli.common import optimisation_progress, stdout, table, this_command
-from gradicon.cohort.runner import read_pairs
+from gradicon.cli.common import stdout, table, this_command
+from gradicon.cohort.record import Record
+from gradicon.cohort.runner import run, take_stock
 from gradicon.errors import GradiconError
+from gradicon.evaluation.check import check_pairs
 from gradicon.evaluation.compare import Difference
 from gradicon.evaluation.compare import compare as compare_tables
-from gradicon.evaluation.evaluate import Record, check_pairs
-from gradicon.evaluation.evaluate import evaluate as evaluate_pairs
-from gradicon.evaluation.table import MARKDOWN, read_table, rows, write_table
+from gradicon.evaluation.evaluate import Evaluation, table_rows
+from gradicon.evaluation.table import MARKDOWN, read_table, rows, summarise
+from gradicon.physical.lists import read_pairs
 from gradicon.registration.options import Options
-from gradicon.registration.register import OnStep
 
 
 @registers
@@ -46,8 +47,8 @@ def evaluate(
 
     Measured are Dice, HD95, landmark error, folds, SD log Jacobian, inverse consistency, time and
     memory. Columns: as for `gradicon batch`. OUT/table.csv, table.json and table.md are written; a
-    pair that fails is counted and listed. Run it again, and pairs whose files and options are the
-    same are not done anew.
+    pair that fails is counted and listed. Run it again, and it goes on where it was; pairs whose
+    files, model or algorithm changed are done anew.
 
     Example: `gradicon evaluate pairs.csv --model run/model.safetensors --refine 0 -o table`
 
@@ -60,37 +61,35 @@ def evaluate(
         raise typer.BadParameter("give PAIRS.csv -o OUT, or --compare A.json B.json")
     options = choose()
     listed = read_pairs(pairs)
-    check_pairs(listed)
-    with ExitStack() as bars:
-
-        def bar(number: int, name: str) -> OnStep:
-            bars.close()
-            return bars.enter_context(optimisation_progress(f"{number} of {len(listed)}, {name}"))
-
-        records = evaluate_pairs(listed, options, out, again=again, on_pair=bar)
-    _write(out, records, options)
+    stock = take_stock(Evaluation(options, out, _about(options)), listed, again=again)
+    check_pairs(stock.waiting)
+    print_note(stock)
+    _show(out, run(stock, cohort_progress(listed)))
 
 
-def _write(out: Path, records: list[Record], options: Options) -> None:
+def _about(options: Options) -> dict[str, str]:
+    """What the table says of this run."""
     machine = (
         torch.cuda.get_device_name()
         if options.torch_device.type == "cuda"
         else f"CPU, {torch.get_num_threads()} threads"
     )
-    about = {
+    return {
         "command": this_command(),
         "date": datetime.now(UTC).date().isoformat(),
         "hardware": machine,
+        "gradicon": gradicon.__version__,
+        "torch": torch.__version__,
     }
-    result = write_table(
-        out, records, about | {"gradicon": gradicon.__version__, "torch": torch.__version__}
-    )
-    title = f"{result['pairs']} pairs, {result['failed_pairs']} failed"
-    stdout.print(table(title, ["measure", "before", "mean ± sd"], rows(result["summary"])))
-    if result["failed"]:
-        raise GradiconError(
-            f"{len(result['failed'])} of {len(records)} pairs failed: see {out / MARKDOWN}"
-        )
+
+
+def _show(out: Path, records: list[Record]) -> None:
+    failed = sum(record.status == "failed" for record in records)
+    summary = summarise(table_rows(records))
+    title = f"{len(records)} pairs, {failed} failed"
+    stdout.print(table(title, ["measure", "before", "mean ± sd"], rows(summary)))
+    if failed:
+        raise GradiconError(f"{failed} of {len(records)} pairs failed: see {out / MARKDOWN}")
 
 
 def _compare(a: Path, b: Path) -> None:

@@ -1,191 +1,159 @@
-"""A cohort: many pairs, one after the other, none of which can stop the rest."""
+"""The one loop over a cohort: first what still counts is found, then the rest is done anew."""
 
-import csv
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import mean, stdev
-from typing import Any
+from time import monotonic
+from typing import final
 
+from gradicon.cohort.contents import Contents
+from gradicon.cohort.failures import ERROR, describe_failure
+from gradicon.cohort.key import How, changed_option, how_of, key_of, why_anew
+from gradicon.cohort.record import RECORD, Record, read_record, write_record
+from gradicon.cohort.work import Progress, Work
 from gradicon.errors import GradiconError
-from gradicon.physical.images import written_whole
-from gradicon.physical.lists import path_in, read_rows
-from gradicon.registration.options import Options
-from gradicon.registration.result.outputs import REPORT
-from gradicon.registration.result.scores import Extras
+from gradicon.physical.lists import Pair
 
-COLUMNS = (
-    "fixed",
-    "moving",
-    "fixed_labels",
-    "moving_labels",
-    "fixed_landmarks",
-    "moving_landmarks",
-    "fixed_mask",
-    "moving_mask",
-)
+# Writing a summary takes longer the more pairs there are. It is written at most every second, and
+# takes at most a twentieth of the time, so that a long list costs no more for each of its pairs.
+_SECONDS_BETWEEN = 1.0
+_TIMES_AS_LONG = 20.0
 
 
-@dataclass(frozen=True)
-class Row:
-    """One pair of a list, its number from 1."""
+@final
+@dataclass(frozen=True, eq=False)
+class Stock:
+    """What there is of a cohort before anything runs.
 
-    number: int
-    fixed: Path
-    moving: Path
-    extras: Extras
-    masks: tuple[Path | None, Path | None]
+    Args:
+        work: what is done with each pair.
+        how: all but the files that results depend on.
+        pairs: the cohort.
+        records: one for each pair, `waiting` where it must be done.
+        reasons: why pairs that were there before are done anew, and how many.
+        contents: the files whose hashes are known.
+        forget: whether records are put away first, so that none counts any more.
+    """
+
+    work: Work
+    how: How
+    pairs: tuple[Pair, ...]
+    records: tuple[Record, ...]
+    reasons: Counter[str]
+    contents: Contents
+    forget: bool
 
     @property
-    def name(self) -> str:
-        """The pair's folder."""
-        return (
-            f"{self.number:04d}_{self.moving.name.split('.')[0]}_to_{self.fixed.name.split('.')[0]}"
+    def waiting(self) -> list[Pair]:
+        """The pairs that must be done."""
+        both = zip(self.pairs, self.records, strict=True)
+        return [pair for pair, record in both if record.status == "waiting"]
+
+    @property
+    def note(self) -> str:
+        """How many pairs are done anew, and why; empty if none is."""
+        if not self.reasons:
+            return ""
+        causes = ", ".join(f"{cause} ({count})" for cause, count in self.reasons.most_common())
+        return f"{self.reasons.total()} of {len(self.pairs)} pairs done anew: {causes}"
+
+
+def take_stock(work: Work, pairs: Sequence[Pair], *, again: bool = False) -> Stock:
+    """Read each record once, and see which still count. Nothing is registered.
+
+    Pairs that are done in another way, by other options, are refused: their results would be lost.
+    With `again`, no record counts.
+    """
+    how = how_of(work.kind, work.options)
+    contents = Contents()
+    reasons: Counter[str] = Counter()
+    records = [Record(pair.name) for pair in pairs]
+    for i, pair in enumerate([] if again else pairs):
+        record = read_record(work.folder(pair))
+        reason = _reason_anew(work, pair, record, how, contents)
+        if reason:
+            reasons[reason] += 1
+        elif record is not None:
+            records[i] = record
+    return Stock(work, how, tuple(pairs), tuple(records), reasons, contents, again)
+
+
+def run(stock: Stock, progress: Progress | None = None) -> list[Record]:
+    """Do what is waiting, and write the summary meanwhile, at the end, and when interrupted.
+
+    A pair that fails is a record like the others, and the rest go on.
+    """
+    if stock.forget:
+        for pair in stock.pairs:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                (stock.work.folder(pair) / RECORD).unlink()
+    records = list(stock.records)
+    due = monotonic() + _SECONDS_BETWEEN
+    try:
+        for i, pair in enumerate(stock.pairs):
+            if records[i].status == "waiting":
+                records[i] = _do(stock, pair, progress)
+                if monotonic() >= due:
+                    began = monotonic()
+                    stock.work.summarise(records, stock.how)
+                    ended = monotonic()
+                    due = ended + max(_SECONDS_BETWEEN, _TIMES_AS_LONG * (ended - began))
+    finally:
+        stock.work.summarise(records, stock.how)
+    return records
+
+
+def _reason_anew(
+    work: Work, pair: Pair, record: Record | None, how: How, contents: Contents
+) -> str:
+    """Why a pair that was there before must be done again; empty if it counts, or never was."""
+    folder = work.folder(pair)
+    if record is None:
+        return "no record of how they were made" if work.has_results(folder) else ""
+    if record.status != "done" or record.key is None:
+        return "failed before"
+    if not work.has_results(folder):
+        return "results missing"
+    _check_same_options(record, how, folder)
+    contents.remember(stamp for stamps in record.key.files.values() for stamp in stamps)
+    try:
+        key = key_of(pair, how, contents)
+    except OSError:  # it cannot be read any more: the pair itself will say so
+        return "files changed"
+    reason = why_anew(record.key, key)
+    if not reason and key.files != record.key.files:  # touched or moved: not to be read again
+        with suppress(OSError):
+            write_record(folder, replace(record, key=replace(record.key, files=key.files)))
+    return reason
+
+
+def _check_same_options(record: Record, how: How, folder: Path) -> None:
+    changed = None if record.key is None else changed_option(record.key.how, how)
+    if changed is not None:
+        name, former = changed
+        raise GradiconError(
+            f"{folder} was registered with {name} {former}, not {how.options[name]}: "
+            "choose another folder, or say --again"
         )
 
 
-@dataclass(frozen=True)
-class Summary:
-    """How many pairs are done, the means of what was measured (name, before, after), and the
-    failures by name.
-    """
-
-    done: int
-    means: list[tuple[str, str, str]]
-    failures: dict[str, str]
-
-
-def read_pairs(path: Path) -> list[Row]:
-    """The rows of a CSV file of pairs; a missing column or a path that does not exist is named
-    before anything runs.
-    """
-    rows = read_rows(path, COLUMNS[:2], known=COLUMNS[2:])
-    return [_row(path, number, row) for number, row in enumerate(rows, 1)]
-
-
-def run_batch(
-    rows: Sequence[Row], out: Path, register: Callable[[Row, Path], None], *, again: bool = False
-) -> Summary:
-    """Register what is not done yet, and write `summary.csv` and `summary.json` after
-    every pair.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    failures: dict[str, str] = {}
-    for row in rows:
-        if again or not (out / row.name / REPORT).exists():
-            try:
-                register(row, out / row.name)
-            except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
-                failures[row.name] = " ".join(str(error).split()) or type(error).__name__
-        _write_summary(rows, out, failures)
-    reports = [_report(out / row.name) for row in rows if row.name not in failures]
-    return Summary(len(reports), _means(reports), failures)
-
-
-def check_same_options(rows: Sequence[Row], out: Path, options: Options) -> None:
-    """Refuse to go on with pairs that were registered in another way: a summary of both would be of
-    neither.
-    """
-    wanted = options.as_dict()
-    for row in rows:
-        if (out / row.name / REPORT).exists():
-            before = _report(out / row.name)["options"]
-            for name, value in wanted.items():
-                if name != "device" and before.get(name) != value:
-                    raise GradiconError(
-                        f"{out / row.name} was registered with {name} {before.get(name)}, "
-                        f"not {value}: "
-                        "choose another folder, or say --again"
-                    )
-
-
-def _row(path: Path, number: int, row: Mapping[str, str]) -> Row:
-    given = partial(path_in, path, number, row)
-    fixed = given("fixed")
-    moving = given("moving")
-    if fixed is None or moving is None:
-        raise GradiconError(f"{path}: row {number}: fixed and moving must both be given")
-    extras = Extras(
-        given("fixed_labels"),
-        given("moving_labels"),
-        given("fixed_landmarks"),
-        given("moving_landmarks"),
-    )
-    return Row(number, fixed, moving, extras, (given("fixed_mask"), given("moving_mask")))
-
-
-def _report(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / REPORT).read_text())
-
-
-def _measures(report: Mapping[str, Any]) -> dict[str, tuple[float | None, float | None]]:
-    """The measures of one pair: before, after."""
-    dice = [list(report[f"dice_{when}"].values()) for when in ("before", "after")]
-    errors = [report[f"landmark_error_{when}_mm"] for when in ("before", "after")]
-    return {
-        "dissimilarity": (report["similarity"]["before"], report["similarity"]["after"]),
-        "mean Dice": (mean(dice[0]), mean(dice[1])) if dice[0] and dice[1] else (None, None),
-        "landmark error [mm]": (mean(errors[0]), mean(errors[1])) if errors[0] else (None, None),
-        "folds [%]": (None, report["folds_percent"]),
-        "inverse consistency [mm]": (None, report["inverse_consistency_mm"]["mean_mm"]),
-        "seconds": (None, report["seconds"]),
-    }
-
-
-def _means(reports: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
-    def told(values: list[float]) -> str:
-        return (
-            ""
-            if not values
-            else f"{mean(values):.4g} ± {stdev(values) if len(values) > 1 else 0:.2g}"
-        )
-
-    measured = [_measures(report) for report in reports]
-    rows = [
-        (name, *([m[name][i] for m in measured] for i in (0, 1)))
-        for name in (measured[0] if measured else {})
-    ]
-    told_rows = [
-        (
-            name,
-            told([v for v in before if v is not None]),
-            told([v for v in after if v is not None]),
-        )
-        for name, before, after in rows
-    ]
-    return [row for row in told_rows if row[1] or row[2]]
-
-
-def _write_summary(rows: Sequence[Row], out: Path, failures: Mapping[str, str]) -> None:
-    pairs: list[dict[str, Any]] = []
-    for row in rows:
-        entry: dict[str, Any] = {
-            "pair": row.name,
-            "status": "failed" if row.name in failures else "waiting",
-            "error": failures.get(row.name, ""),
-        }
-        if row.name not in failures and (out / row.name / REPORT).exists():
-            measures = _measures(_report(out / row.name))
-            entry |= {"status": "done"} | {
-                f"{name}, {when}": value
-                for name, pair in measures.items()
-                for when, value in zip(("before", "after"), pair, strict=True)
-                if value is not None
-            }
-        pairs.append(entry)
-    header = list(dict.fromkeys(name for entry in pairs for name in entry))
-    with (
-        written_whole(out / "summary.csv") as part,
-        part.open("w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.DictWriter(file, header)
-        writer.writeheader()
-        writer.writerows(pairs)
-    done = [_report(out / entry["pair"]) for entry in pairs if entry["status"] == "done"]
-    means = {name: {"before": before, "after": after} for name, before, after in _means(done)}
-    with written_whole(out / "summary.json") as part:
-        part.write_text(
-            json.dumps({"means": means, "failed": dict(failures), "pairs": pairs}, indent=2) + "\n"
-        )
+def _do(stock: Stock, pair: Pair, progress: Progress | None) -> Record:
+    """One pair, done or failed, and its record kept."""
+    folder = stock.work.folder(pair)
+    record = Record(pair.name, "failed")
+    try:
+        (folder / RECORD).unlink(missing_ok=True)  # it says nothing of what comes now
+        (folder / ERROR).unlink(missing_ok=True)
+        record = replace(record, key=key_of(pair, stock.how, stock.contents))
+        with nullcontext() if progress is None else progress(pair) as on_step:
+            result = stock.work.do(pair, on_step)
+        done = replace(record, status="done", result=result)
+        write_record(folder, done)
+    except Exception as error:
+        failed = replace(record, error=describe_failure(error, folder))
+        with suppress(OSError):  # without a record it is tried again, too
+            write_record(folder, failed)
+        return failed
+    return done

@@ -2,29 +2,26 @@
 result.
 """
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import astuple
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, ClassVar, final
 
 import numpy as np
 
-import gradicon
-from gradicon.cohort.runner import Row
+from gradicon.cohort.key import How
+from gradicon.cohort.record import RECORD, Record
+from gradicon.cohort.work import Work, extras_of
 from gradicon.core.jacobian import fold_percentage, sd_log_jacobian
 from gradicon.core.metrics import dice
-from gradicon.errors import GradiconError
 from gradicon.evaluation.memory import peak_memory
 from gradicon.evaluation.surfaces import hd95
-from gradicon.models import read_header
-from gradicon.models.zoo import DEFAULT, find
-from gradicon.physical.images import Image, from_sitk, read_image, written_whole
+from gradicon.evaluation.table import write_table
+from gradicon.physical.images import Image, from_sitk, read_image
+from gradicon.physical.lists import Pair
 from gradicon.physical.transforms import ItkTransform, identity_transform, jacobian_image
-from gradicon.registration.options import AUTO, NONE, Options
 from gradicon.registration.register import OnStep, Registration, register
 from gradicon.registration.result.scores import (
     Carried,
@@ -33,64 +30,67 @@ from gradicon.registration.result.scores import (
     warped_labels,
 )
 
-Record = dict[str, Any]
-"""What is known of one pair: `status` is "done" or "failed"; a measure that does not apply is not
-there.
-"""
-
-OnPair = Callable[[int, str], OnStep | None]
-"""Called before each pair with its number and name; what it returns is told of the optimisation's
-steps.
-"""
+Measures = dict[str, Any]
+"""What is known of one pair; a measure that does not apply is not there."""
 
 PAIRS = "pairs"
 
 
-def check_pairs(rows: Sequence[Row]) -> None:
-    """Read all that comes with the images, so that what is wrong with it is named before anything
-    slow runs.
+@final
+@dataclass(frozen=True)
+class Evaluation(Work):
+    """Register and judge every pair. The measures are kept in OUT/pairs, and tables of all in OUT.
+
+    Args:
+        about: what is said of this run in the table, by name.
     """
-    for row in rows:
-        try:
-            read_extras(row.extras, read_image(row.fixed), read_image(row.moving))
-        except (ValueError, OSError) as error:
-            raise GradiconError(f"row {row.number}: {error}") from error
+
+    about: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    kind: ClassVar[str] = "evaluation 1"
+
+    def folder(self, pair: Pair) -> Path:
+        """OUT/pairs has one for each pair."""
+        return self.out / PAIRS / pair.name
+
+    def has_results(self, folder: Path) -> bool:
+        """The record is all there is."""
+        return (folder / RECORD).exists()
+
+    def do(self, pair: Pair, on_step: OnStep | None) -> Measures:
+        """The measures of a pair. Memory is that of the registration alone."""
+        fixed = read_image(pair.fixed.image)
+        moving = read_image(pair.moving.image)
+        carried = read_extras(extras_of(pair), fixed, moving)
+        with peak_memory(self.options.torch_device) as peak_gb:
+            found = register(
+                fixed,
+                moving,
+                self.options,
+                fixed_mask=pair.fixed.mask,
+                moving_mask=pair.moving.mask,
+                on_step=on_step,
+            )
+            memory = round(peak_gb(), 3)
+        return _finite({**judge(found, carried), "peak_memory_gb": memory})
+
+    def summarise(self, records: Sequence[Record], how: How) -> None:
+        """Write table.csv, table.json and table.md."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_table(self.out, table_rows(records), {**self.about, "how": asdict(how)})
 
 
-def evaluate(
-    rows: Sequence[Row],
-    options: Options,
-    out: Path,
-    *,
-    again: bool = False,
-    on_pair: OnPair | None = None,
-) -> list[Record]:
-    """Register and judge every pair; each is kept in OUT/pairs, and not done again if its files and
-    the options are the same.
-
-    A pair that fails is a record like the others, with its error.
-    """
-    (out / PAIRS).mkdir(parents=True, exist_ok=True)
-    model = (
-        None
-        if options.model == NONE
-        else read_header(find(DEFAULT if options.model == AUTO else options.model)).sha256
-    )
-    how = options.as_dict() | {"model": model, "gradicon": gradicon.__version__}
-    records: list[Record] = []
-    for row in rows:
-        path = out / PAIRS / f"{row.name}.json"
-        source = how | {"files": _fingerprint(row)}
-        kept = None if again else _kept(path, source)
-        if kept is None:
-            kept = {"pair": row.name, "source": source, **_finite(_tried(row, options, on_pair))}
-            with written_whole(path) as part:
-                part.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        records.append(kept)
-    return records
+def table_rows(records: Sequence[Record]) -> list[Measures]:
+    """The records as a table has them: measures by name beside the pair and its status."""
+    return [
+        {"pair": record.pair, "status": record.status}
+        | ({"error": record.error} if record.error else {})
+        | dict(record.result)
+        for record in records
+    ]
 
 
-def judge(found: Registration, carried: Carried) -> Record:
+def judge(found: Registration, carried: Carried) -> Measures:
     """Every measure of one registration that applies to it."""
     shape = found.pair.space.shape
     still = identity_transform(found.transform.GetDimension())
@@ -118,63 +118,16 @@ def _itk_folds_percent(found: Registration) -> float:
     )
 
 
-def _finite(record: Record) -> Record:
+def _finite(measures: Measures) -> Measures:
     """Without numbers that are none: JSON has no word for them."""
     return {
         name: value
-        for name, value in record.items()
+        for name, value in measures.items()
         if not isinstance(value, float) or isfinite(value)
     }
 
 
-def _fingerprint(row: Row) -> str:
-    """Of all files of a pair: where they are, how large, and when they were written."""
-    paths = [row.fixed, row.moving, *astuple(row.extras), *row.masks]
-    stats = [
-        None
-        if path is None
-        else (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns)
-        for path in paths
-    ]
-    return sha256(repr(stats).encode()).hexdigest()
-
-
-def _kept(path: Path, source: Record) -> Record | None:
-    """What was found before, if it was found of the same files in the same way and did not fail."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    same = (
-        isinstance(record, dict)
-        and record.get("status") == "done"
-        and record.get("source") == json.loads(json.dumps(source))
-    )
-    return record if same else None
-
-
-def _tried(row: Row, options: Options, on_pair: OnPair | None) -> Record:
-    try:
-        on_step = None if on_pair is None else on_pair(row.number, row.name)
-        fixed = read_image(row.fixed)
-        moving = read_image(row.moving)
-        carried = read_extras(row.extras, fixed, moving)
-        with peak_memory(options.torch_device) as peak_gb:
-            found = register(
-                fixed,
-                moving,
-                options,
-                fixed_mask=row.masks[0],
-                moving_mask=row.masks[1],
-                on_step=on_step,
-            )
-            memory = round(peak_gb(), 3)
-        return {"status": "done", **judge(found, carried), "peak_memory_gb": memory}
-    except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
-        return {"status": "failed", "error": " ".join(str(error).split()) or type(error).__name__}
-
-
-def _judge_labels(carried: Carried, still: ItkTransform, transform: ItkTransform) -> Record:
+def _judge_labels(carried: Carried, still: ItkTransform, transform: ItkTransform) -> Measures:
     before = warped_labels(carried, still)
     after = warped_labels(carried, transform)
     if before is None or after is None:
@@ -186,7 +139,7 @@ def _judge_labels(carried: Carried, still: ItkTransform, transform: ItkTransform
     warped, fixed = (from_sitk(image) for image in after)
     distances = hd95(warped.data[0, 0].numpy(), fixed.data[0, 0].numpy(), fixed.space.spacing_mm)
     far = {str(label): value for label, value in distances.items()}
-    found: Record = {
+    found: Measures = {
         "dice": overlap,
         "dice_before": overlap_before,
         "mean_dice": mean(overlap.values()),
@@ -204,14 +157,14 @@ def _dice(labels: tuple[Image, Image]) -> dict[str, float]:
     }
 
 
-def _judge_landmarks(carried: Carried, still: ItkTransform, transform: ItkTransform) -> Record:
+def _judge_landmarks(carried: Carried, still: ItkTransform, transform: ItkTransform) -> Measures:
     errors = landmark_errors_mm(carried, transform)
     if not errors or carried.fixed_landmarks is None:
         return {}
     groups: dict[str, list[float]] = {}
     for label, error in zip(carried.fixed_landmarks.labels, errors, strict=True):
         groups.setdefault(label, []).append(error)
-    found: Record = {
+    found: Measures = {
         "landmark_errors_mm": list(errors),
         "mean_landmark_error_mm": mean(errors),
         "sd_landmark_error_mm": float(np.std(errors, ddof=1)) if len(errors) > 1 else 0.0,

@@ -73,13 +73,18 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def write_table(
     out: Path, records: Sequence[Mapping[str, Any]], provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Write OUT/table.csv, table.json and table.md. Returns what the JSON says."""
+    """Write OUT/table.csv, table.json and table.md. Returns what the JSON says.
+
+    A record's status is "done", "failed" or "waiting"; pairs that wait are counted, too, so that a
+    table of half the work does not pass for the whole.
+    """
     failed = {
         str(record["pair"]): str(record["error"])
         for record in records
         if record["status"] == "failed"
     }
-    counts = {"pairs": len(records), "failed_pairs": len(failed)}
+    waiting = sum(record["status"] == "waiting" for record in records)
+    counts = {"pairs": len(records), "failed_pairs": len(failed), "waiting_pairs": waiting}
     result = {
         "format": FORMAT,
         **provenance,
@@ -149,7 +154,7 @@ def markdown(result: Mapping[str, Any]) -> str:
     """The summary, then every pair."""
     summary = result["summary"]
     lines = [
-        f"# {result['pairs']} pairs, {result['failed_pairs']} failed",
+        f"# {title_of(result)}",
         "",
         f"`{result.get('command', '')}`",
         "",
@@ -167,13 +172,18 @@ def markdown(result: Mapping[str, Any]) -> str:
     ]
     for record in result["records"]:
         cells = [f"{record[m.key]:{m.form}}" if m.key in record else "" for m in shown]
-        cells = (
-            cells
-            if record["status"] == "done"
-            else [f"failed: {record['error']}", *[""] * (len(shown) - 1)]
-        )
+        if record["status"] != "done":
+            said = f"failed: {record['error']}" if record["status"] == "failed" else "waiting"
+            cells = [said, *[""] * (len(shown) - 1)]
         lines.append(f"| {record['pair']} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def title_of(result: Mapping[str, Any]) -> str:
+    """How many pairs there are, and how many of them are not in the summary."""
+    waiting = result.get("waiting_pairs", 0)
+    still = f", {waiting} waiting" if waiting else ""
+    return f"{result['pairs']} pairs, {result['failed_pairs']} failed{still}"
 
 
 def _columns() -> list[str]:

@@ -17,22 +17,10 @@ from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
 
 Image = sitk.Image
-_EXTENSIONS = (
-    ".nii",
-    ".nii.gz",
-    ".nrrd",
-    ".nhdr",
-    ".mha",
-    ".mhd",
-    ".png",
-    ".tif",
-    ".tiff",
-    ".dcm",
-    ".hdr",
-    ".img",
-    ".mgz",
-    ".mgh",
-)
+_NIFTI = (".nii", ".nii.gz")
+_PICTURES = (".png", ".tif", ".tiff")
+_SCANS = (".nrrd", ".nhdr", ".mha", ".mhd", ".dcm", ".hdr", ".img", ".mgz", ".mgh")
+_EXTENSIONS = (*_NIFTI, *_SCANS, *_PICTURES)
 _FEWEST_VOXELS = 4
 
 
@@ -54,6 +42,22 @@ def read_image(path: str | Path) -> Image:
 def read_volume(path: str | Path) -> Volume:
     """`read_image`, as a volume with the values that the file stores: labels stay integers."""
     return from_sitk(read_image(path))
+
+
+def read_space(path: str | Path) -> Space | None:
+    """Where an image file's voxels lie, by its header alone: nothing is read of the voxels. None of
+    a DICOM folder, whose slices say it only all together.
+    """
+    if Path(path).is_dir():
+        return None
+    sitk.ProcessObject.SetGlobalWarningDisplay(False)  # noqa: FBT003
+    reader = sitk.ImageFileReader()
+    reader.SetFileName(str(path))
+    try:
+        reader.ReadImageInformation()
+    except (RuntimeError, UnicodeDecodeError) as error:
+        raise GradiconError(f"{path}: not an image that can be read: {reason(error)}") from error
+    return space_of(reader)
 
 
 def write_image(image: Image, path: str | Path) -> None:
@@ -105,18 +109,18 @@ def to_sitk(volume: Volume) -> Image:
     return image
 
 
-def space_of(image: Image) -> Space:
-    """The space of a SimpleITK image. ITK's indices are (x, y, z), ours are in array order: the
-    columns are reversed.
+def space_of(image: Image | sitk.ImageFileReader) -> Space:
+    """The space of a SimpleITK image, without time. ITK's indices are (x, y, z), ours are in array
+    order: the columns are reversed.
     """
-    dimension = image.GetDimension()
-    columns: Matrix = np.array(image.GetDirection()).reshape(dimension, dimension) * np.array(
-        image.GetSpacing()
-    )
-    index_to_mm = np.eye(dimension + 1)
+    rank = image.GetDimension()
+    axes = min(rank, 3)
+    directions = np.array(image.GetDirection()).reshape(rank, rank)[:axes, :axes]
+    columns: Matrix = directions * np.array(image.GetSpacing()[:axes])
+    index_to_mm = np.eye(axes + 1)
     index_to_mm[:-1, :-1] = columns[:, ::-1]
-    index_to_mm[:-1, -1] = image.GetOrigin()
-    return Space(tuple(reversed(image.GetSize())), index_to_mm)
+    index_to_mm[:-1, -1] = image.GetOrigin()[:axes]
+    return Space(tuple(reversed(image.GetSize()[:axes])), index_to_mm)
 
 
 def place(image: Image, space: Space) -> None:
@@ -130,15 +134,7 @@ def place(image: Image, space: Space) -> None:
 
 def same_grid(a: Image, b: Image) -> bool:
     """Whether two images have the same voxels at the same places, to a thousandth of a voxel."""
-    if a.GetSize() != b.GetSize():
-        return False
-    first = space_of(a)
-    second = space_of(b)
-    return bool(
-        np.allclose(
-            first.index_to_mm, second.index_to_mm, atol=1e-3 * min(first.spacing_mm), rtol=0
-        )
-    )
+    return space_of(a).coincides(space_of(b))
 
 
 def pixel_type(image: Image) -> str:
@@ -151,7 +147,7 @@ def _read_file(path: Path) -> Image:
         raise GradiconError(
             f"{path}: unknown image extension: expected one of {', '.join(_EXTENSIONS)}"
         )
-    if path.name.lower().endswith((".nii", ".nii.gz")):
+    if path.name.lower().endswith(_NIFTI):
         _check_nifti(path)
     return sitk.ReadImage(str(path))
 

@@ -60,6 +60,12 @@ class Space:
         mm_to_unit: Matrix = np.linalg.inv(self.unit_to_mm).astype(np.float64)
         return _apply(mm_to_unit, mm)
 
+    def coincides(self, other: "Space") -> bool:
+        """Whether two grids have the same voxels at the same places, to a thousandth of a voxel."""
+        return self.shape == other.shape and np.allclose(
+            self.index_to_mm, other.index_to_mm, atol=1e-3 * min(self.spacing_mm), rtol=0
+        )
+
     def resized(self, shape: Sequence[int]) -> "Space":
         """Another number of voxels over the same field of view: the centres of the corner voxels
         stay where they are.

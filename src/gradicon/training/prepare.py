@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from gradicon.errors import GradiconError
+from gradicon.physical.lists import Item, Pair, read_images, read_pairs
 from gradicon.training.config import DataConfig, Recipe
 from gradicon.training.dataset import IMAGES, LABELS, LANDMARKS
 from gradicon.training.files import sha256_of
-from gradicon.training.manifest import Item, read_images, read_pairs
 from gradicon.training.scans import Scan, label_values, read_scan
 from gradicon.training.store import check_replaceable, complete, folder_of_data
 
@@ -50,7 +50,7 @@ def _listed(
     manifest: Path, config: DataConfig, validation: Path | None
 ) -> tuple[list[Item], dict[str, Any]]:
     """Every image once, and the pairs by its number."""
-    judged = [] if validation is None else read_pairs(validation)
+    judged = [] if validation is None else _read_pairs_of_two(validation)
     if config.pairs == "joined":
         raise GradiconError(
             'pairs = "joined" is for folders that were prepared already: '
@@ -61,8 +61,9 @@ def _listed(
         trained = []
     else:
         given = []
-        trained = read_pairs(manifest)
-    items = list(dict.fromkeys([*given, *(item for pair in (*trained, *judged) for item in pair)]))
+        trained = _read_pairs_of_two(manifest)
+    paired = [item for pair in (*trained, *judged) for item in (pair.moving, pair.fixed)]
+    items = list(dict.fromkeys([*given, *paired]))
     number = {item: i for i, item in enumerate(items)}
     for item in items:
         if item.mask is not None and not config.mask_outside:
@@ -72,9 +73,21 @@ def _listed(
             )
     return items, {
         "train": sorted({number[item] for item in given}),
-        "train_pairs": [[number[moving], number[fixed]] for moving, fixed in trained],
-        "validation_pairs": [[number[moving], number[fixed]] for moving, fixed in judged],
+        "train_pairs": [[number[pair.moving], number[pair.fixed]] for pair in trained],
+        "validation_pairs": [[number[pair.moving], number[pair.fixed]] for pair in judged],
     }
+
+
+def _read_pairs_of_two(path: Path) -> list[Pair]:
+    """A list of pairs, none of which is one image twice: that teaches a network nothing."""
+    pairs = read_pairs(path)
+    for pair in pairs:
+        if pair.moving.image == pair.fixed.image:
+            raise GradiconError(
+                f"{path}: row {pair.number}: fixed and moving are one image, "
+                f"{pair.fixed.image.name}"
+            )
+    return pairs
 
 
 def _store(

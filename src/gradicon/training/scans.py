@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from gradicon.errors import GradiconError
 from gradicon.physical.images import Image, from_sitk, read_image, same_grid
 from gradicon.physical.landmarks import read_landmarks
+from gradicon.physical.lists import Item
 from gradicon.physical.preprocess import Scaling, Source, View, look_at, place_grid
 from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
 from gradicon.training.config import DataConfig
-from gradicon.training.manifest import Item
 
 
 @dataclass(frozen=True, eq=False)
