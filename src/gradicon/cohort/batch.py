@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -15,12 +15,19 @@ from gradicon.physical.images import written_whole
 from gradicon.physical.lists import Pair
 from gradicon.registration.files import register_files
 from gradicon.registration.register import OnStep
-from gradicon.registration.result.outputs import REPORT
+from gradicon.registration.result.outputs import REPORT, Outcome
 
 CSV = "summary.csv"
 JSON = "summary.json"
 
 _WHEN = ("before", "after")
+_NAMES = {
+    "dissimilarity": "dissimilarity",
+    "mean_dice": "mean Dice",
+    "mean_landmark_error": "landmark error [mm]",
+    "folds": "folds [%]",
+    "inverse_error_mean": "inverse error [mm]",
+}
 
 
 @final
@@ -34,7 +41,7 @@ class Batch(Work):
 
     command: str = ""
 
-    kind: ClassVar[str] = "batch 1"
+    kind: ClassVar[str] = "batch 2"
 
     def folder(self, pair: Pair) -> Path:
         return self.out / pair.name
@@ -43,7 +50,7 @@ class Batch(Work):
         return (folder / REPORT).exists()
 
     def do(self, pair: Pair, on_step: OnStep | None) -> dict[str, Any]:
-        report = register_files(
+        outcome = register_files(
             pair.fixed.image,
             pair.moving.image,
             self.folder(pair),
@@ -53,7 +60,7 @@ class Batch(Work):
             command=self.command,
             on_step=on_step,
         )
-        return _measures(report)
+        return _measures(outcome)
 
     def summarise(self, records: Sequence[Record], how: How) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
@@ -95,21 +102,14 @@ def means(records: Iterable[Record]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _measures(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The measures of one pair's report, before and after."""
-    dice = [list(report[f"dice_{when}"].values()) for when in _WHEN]
-    errors = [report[f"landmark_error_{when}_mm"] for when in _WHEN]
-    measures = {
-        "dissimilarity": [report["similarity"][when] for when in _WHEN],
-        "mean Dice": [mean(values) for values in dice] if all(dice) else [None, None],
-        "landmark error [mm]": [mean(values) for values in errors] if all(errors) else [None, None],
-        "folds [%]": [None, report["folds_percent"]],
-        "inverse consistency [mm]": [None, report["inverse_consistency_mm"]["mean_mm"]],
-        "seconds": [None, report["seconds"]],
-    }
+def _measures(outcome: Outcome) -> dict[str, Any]:
+    """The measures of one pair, before and after, by the names that a summary has."""
+    found = {name: outcome.measures[key] for key, name in _NAMES.items() if key in outcome.measures}
+    rows = {name: (measure.before, measure.after) for name, measure in found.items()}
+    rows["seconds"] = (None, round(outcome.found.seconds, 2))
     return {
         name: {when: value for when, value in zip(_WHEN, values, strict=True) if value is not None}
-        for name, values in measures.items()
+        for name, values in rows.items()
     }
 
 

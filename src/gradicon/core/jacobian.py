@@ -55,18 +55,23 @@ def fold_percentage(
     """%|J|: the percentage of voxels where det grad phi <= 0, per pair; see
     `jacobian_determinant` for the arguments. 0 is best.
     """
-    return 100 * (jacobian_determinant(phi, shape, difference=difference) <= 0).flatten(
-        1
-    ).double().mean(1)
+    return folded_percentage_of(jacobian_determinant(phi, shape, difference=difference))
+
+
+def folded_percentage_of(determinant: Float[Tensor, " b *s"]) -> Float[Tensor, " b"]:
+    """The percentage of determinants that are not positive, per pair."""
+    return 100 * (determinant <= 0).flatten(1).double().mean(1)
 
 
 def sd_log_jacobian(
     phi: Transform, shape: Sequence[int], *, difference: Difference = "backward"
 ) -> Float[Tensor, " b"]:
-    """SDlogJ: the standard deviation of log det grad phi, per pair; determinants are clipped to
-    [1e-9, 1e9] first.
-    """
-    determinant = jacobian_determinant(phi, shape, difference=difference)
+    """SDlogJ: the standard deviation of log det grad phi, per pair."""
+    return sd_log_of(jacobian_determinant(phi, shape, difference=difference))
+
+
+def sd_log_of(determinant: Float[Tensor, " b *s"]) -> Float[Tensor, " b"]:
+    """The standard deviation of the logarithm of determinants, clipped to [1e-9, 1e9] first."""
     return determinant.clamp(1e-9, 1e9).log().flatten(1).std(1)
 
 

@@ -14,21 +14,15 @@ import numpy as np
 from gradicon.cohort.key import How
 from gradicon.cohort.record import RECORD, Record
 from gradicon.cohort.work import Work, extras_of
-from gradicon.core.jacobian import fold_percentage, sd_log_jacobian
-from gradicon.core.metrics import dice
+from gradicon.core.jacobian import folded_percentage_of, sd_log_of
 from gradicon.evaluation.memory import peak_memory
 from gradicon.evaluation.surfaces import hd95
 from gradicon.evaluation.table import write_table
-from gradicon.physical.images import Image, from_sitk, read_image
+from gradicon.physical.images import from_sitk, read_image
 from gradicon.physical.lists import Pair
-from gradicon.physical.transforms import ItkTransform, identity_transform, jacobian_image
+from gradicon.physical.transforms import jacobian_image
 from gradicon.registration.register import OnStep, Registration, register
-from gradicon.registration.result.scores import (
-    Carried,
-    landmark_errors_mm,
-    read_extras,
-    warped_labels,
-)
+from gradicon.registration.result.scores import Carried, Scores, read_extras, score
 
 Measures = dict[str, Any]
 """What is known of one pair; a measure that does not apply is not there."""
@@ -92,17 +86,16 @@ def table_rows(records: Sequence[Record]) -> list[Measures]:
 
 def judge(found: Registration, carried: Carried) -> Measures:
     """Every measure of one registration that applies to it."""
-    shape = found.pair.space.shape
-    still = identity_transform(found.transform.GetDimension())
+    scores = score(carried, found.transform, found.warped)
     return (
-        _judge_labels(carried, still, found.transform)
-        | _judge_landmarks(carried, still, found.transform)
+        _judge_labels(carried, scores)
+        | _judge_landmarks(carried, scores)
         | {
             "dissimilarity": found.similarity[1],
             "dissimilarity_before": found.similarity[0],
-            "folds_percent": fold_percentage(found.phi, shape).item(),
+            "folds_percent": folded_percentage_of(found.determinant).item(),
             "itk_folds_percent": _itk_folds_percent(found),
-            "sd_log_jacobian": sd_log_jacobian(found.phi, shape).item(),
+            "sd_log_jacobian": sd_log_of(found.determinant).item(),
             "inverse_consistency_mm": found.inverse_error.mean_mm,
             "seconds": round(found.seconds, 3),
         }
@@ -127,38 +120,31 @@ def _finite(measures: Measures) -> Measures:
     }
 
 
-def _judge_labels(carried: Carried, still: ItkTransform, transform: ItkTransform) -> Measures:
-    before = warped_labels(carried, still)
-    after = warped_labels(carried, transform)
-    if before is None or after is None:
+def _judge_labels(carried: Carried, scores: Scores) -> Measures:
+    """Overlap and distance of labels; nothing if there is nothing but background in both."""
+    fixed_labels = carried.fixed_labels
+    warped_labels = scores.warped_labels
+    if fixed_labels is None or warped_labels is None:
         return {}
-    overlap_before = _dice(before)
-    overlap = _dice(after)
-    if not overlap_before or not overlap:  # nothing but background in both
+    if not scores.dice_before or not scores.dice_after:
         return {}
-    warped, fixed = (from_sitk(image) for image in after)
-    distances = hd95(warped.data[0, 0].numpy(), fixed.data[0, 0].numpy(), fixed.space.spacing_mm)
+    warped = from_sitk(warped_labels).data[0, 0].numpy()
+    fixed = from_sitk(fixed_labels)
+    distances = hd95(warped, fixed.data[0, 0].numpy(), fixed.space.spacing_mm)
     far = {str(label): value for label, value in distances.items()}
-    found: Measures = {
-        "dice": overlap,
-        "dice_before": overlap_before,
-        "mean_dice": mean(overlap.values()),
-        "mean_dice_before": mean(overlap_before.values()),
+    measures: Measures = {
+        "dice": {str(label): value for label, value in scores.dice_after.items()},
+        "dice_before": {str(label): value for label, value in scores.dice_before.items()},
+        "mean_dice": mean(scores.dice_after.values()),
+        "mean_dice_before": mean(scores.dice_before.values()),
         "hd95_mm": far,
-        "lost_labels": len(overlap) - len(far),
+        "lost_labels": len(scores.dice_after) - len(far),
     }
-    return found | ({"mean_hd95_mm": mean(far.values())} if far else {})
+    return measures | ({"mean_hd95_mm": mean(far.values())} if far else {})
 
 
-def _dice(labels: tuple[Image, Image]) -> dict[str, float]:
-    return {
-        str(label): value
-        for label, value in dice(*(from_sitk(image).data for image in labels)).items()
-    }
-
-
-def _judge_landmarks(carried: Carried, still: ItkTransform, transform: ItkTransform) -> Measures:
-    errors = landmark_errors_mm(carried, transform)
+def _judge_landmarks(carried: Carried, scores: Scores) -> Measures:
+    errors = scores.landmarks_after_mm
     if not errors or carried.fixed_landmarks is None:
         return {}
     groups: dict[str, list[float]] = {}
@@ -168,7 +154,7 @@ def _judge_landmarks(carried: Carried, still: ItkTransform, transform: ItkTransf
         "landmark_errors_mm": list(errors),
         "mean_landmark_error_mm": mean(errors),
         "sd_landmark_error_mm": float(np.std(errors, ddof=1)) if len(errors) > 1 else 0.0,
-        "mean_landmark_error_before_mm": mean(landmark_errors_mm(carried, still)),
+        "mean_landmark_error_before_mm": mean(scores.landmarks_before_mm),
     }
     several = 1 < len(groups) < len(errors)  # names that all differ name points, not groups
     return found | (

@@ -17,8 +17,8 @@ from gradicon.physical.transforms import ItkTransform, identity_transform, resam
 from gradicon.registration.options import Options
 from gradicon.registration.register import OnStep, Registration, register
 from gradicon.registration.result.figure import Panel, check_drawing, draw_registration
-from gradicon.registration.result.outputs import write_outputs
-from gradicon.registration.result.scores import Carried, score
+from gradicon.registration.result.outputs import Outcome, write_outputs
+from gradicon.registration.result.scores import Carried
 
 PICTURE = "demo.png"
 NUMBERS = "demo.json"
@@ -49,16 +49,15 @@ def run_demo(
     )
     found = register(fixed, moving, options, on_step=on_step)
     carried = Carried(fixed_labels, moving_labels, None, None)
-    scores = score(carried, found.transform)
-    report = write_outputs(
-        out, found, carried, scores, {"fixed": "fixed", "moving": "moving", "command": command}
-    )
+    provenance = {"fixed": "fixed", "moving": "moving", "command": command}
+    outcome = Outcome.of(found, carried, provenance)
+    write_outputs(out, outcome)
     result = DemoResult(
-        dice_before=scores.dice_before,
-        dice_after=scores.dice_after,
-        folds_percent=report["folds_percent"],
+        dice_before=outcome.scores.dice_before,
+        dice_after=outcome.scores.dice_after,
+        folds_percent=outcome.measures["folds"].after,
         made=found.made,
-        seconds=report["seconds"],
+        seconds=round(found.seconds, 2),
         torch=torch.__version__,
         machine=f"{platform.machine()}, {torch.get_num_threads()} threads",
     )

@@ -1,6 +1,7 @@
 """The two scans: read, and laid out on the working grid as a plan says."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,11 @@ class Scan:
     volume: Volume
     mask: Volume | None
 
+    @cached_property
+    def look(self) -> Kind:
+        """What kind of image it looks like."""
+        return preprocess.look_at(self.volume)
+
 
 @dataclass(frozen=True, eq=False)
 class Pair:
@@ -70,20 +76,26 @@ class Pair:
         return replace(self, **tensors, seen=seen)
 
 
-def read_scan(source: Source, mask: Source | None, name: str) -> Scan:
-    """Read one image and its mask."""
-    image = as_image(source)
-    return Scan(name, image, from_sitk(image).canonical(), _read_mask(mask, image, name))
-
-
-def check_dimensions(fixed: Scan, moving: Scan) -> None:
-    """Refuse a slice with a volume."""
-    dimensions = (fixed.image.GetDimension(), moving.image.GetDimension())
+def read_pair(
+    fixed: Source, moving: Source, masks: tuple[Source | None, Source | None]
+) -> tuple[Scan, Scan]:
+    """Read two images and their masks; a slice with a volume is refused."""
+    scans = (
+        _read_scan(fixed, masks[0], "fixed"),
+        _read_scan(moving, masks[1], "moving"),
+    )
+    dimensions = tuple(scan.image.GetDimension() for scan in scans)
     if dimensions[0] != dimensions[1]:
         raise GradiconError(
             f"fixed is {dimensions[0]}-D and moving is {dimensions[1]}-D: "
             "both must be of one dimension"
         )
+    return scans
+
+
+def _read_scan(source: Source, mask: Source | None, name: str) -> Scan:
+    image = as_image(source)
+    return Scan(name, image, from_sitk(image).canonical(), _read_mask(mask, image, name))
 
 
 def lay_out(fixed: Scan, moving: Scan, plan: Plan) -> Pair:

@@ -2,18 +2,20 @@
 
 import time
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
+from torch import Tensor
 
+from gradicon.core.jacobian import jacobian_determinant
 from gradicon.core.objective import dissimilarity
 from gradicon.core.transform import DisplacementField, identity
 from gradicon.physical.images import Image, from_sitk
-from gradicon.physical.preprocess import look_at
 from gradicon.physical.space import Space
 from gradicon.physical.transforms import ItkTransform, inverse_to_itk, resample, to_itk
 from gradicon.registration.decide import make_plan
 from gradicon.registration.options import Options
-from gradicon.registration.pair import Pair, Scan, Source, check_dimensions, lay_out, read_scan
+from gradicon.registration.pair import Pair, Scan, Source, lay_out, read_pair
 from gradicon.registration.plan import Plan
 from gradicon.registration.presets import PRESETS, Presets
 from gradicon.registration.solve.inverse import InverseError, improve_inverse, inverse_error
@@ -54,6 +56,11 @@ class Registration:
     made: str
     seconds: float
 
+    @cached_property
+    def determinant(self) -> Tensor:
+        """(1, *S): of phi's Jacobian on the working grid, by backward differences."""
+        return jacobian_determinant(self.phi, self.pair.space.shape)
+
 
 def register(
     fixed: Source,
@@ -76,19 +83,16 @@ def register(
     """
     began = time.perf_counter()
     options = options or Options()
-    fixed_scan = read_scan(fixed, fixed_mask, "fixed")
-    moving_scan = read_scan(moving, moving_mask, "moving")
-    check_dimensions(fixed_scan, moving_scan)
-    looks = (look_at(fixed_scan.volume), look_at(moving_scan.volume))
-    plan = make_plan(fixed_scan.volume.space, looks, options, presets=presets)
-    pair = lay_out(fixed_scan, moving_scan, plan)
+    scans = read_pair(fixed, moving, (fixed_mask, moving_mask))
+    looks = (scans[0].look, scans[1].look)
+    plan = make_plan(scans[0].volume.space, looks, options, presets=presets)
+    pair = lay_out(*scans, plan)
     maps, made = solve(pair.to(options.torch_device), plan, on_step)
-    return _hand_over(fixed_scan, moving_scan, pair, plan, options, maps, made, began)
+    return _hand_over(scans, pair, plan, options, maps, made, began)
 
 
 def _hand_over(
-    fixed: Scan,
-    moving: Scan,
+    scans: tuple[Scan, Scan],
     pair: Pair,
     plan: Plan,
     options: Options,
@@ -97,6 +101,7 @@ def _hand_over(
     began: float,
 ) -> Registration:
     """The maps in millimetres, their inverse, and the moving image resampled."""
+    fixed, moving = scans
     phi, rough_inverse = (each.to("cpu") for each in maps)
     inverse_phi = improve_inverse(phi, rough_inverse, plan.presets)
     grid = pair.space.resized(phi.u.shape[2:])

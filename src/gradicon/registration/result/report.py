@@ -48,6 +48,7 @@ class ReportContent:
     """(*S): the determinant, 1 where volume does not change"""
     spacing_mm: tuple[float, ...]
     numbers: list[tuple[str, str, str]]
+    meanings: list[tuple[str, str]]
     tables: list[tuple[str, list[str], list[list[str]]]]
     provenance: list[tuple[str, str]]
     notes: list[str]
@@ -91,6 +92,7 @@ def render_report(content: ReportContent) -> str:
         "numbers": _table("", ["", "before", "after"], [list(row) for row in content.numbers])
         if content.numbers
         else "",
+        "meanings": _explain(content.meanings),
         "tables": "\n".join(_table(*table) for table in content.tables),
         "provenance": "".join(
             f"<dt>{_escape(name)}</dt><dd>{_escape(value)}</dd>\n"
@@ -145,6 +147,14 @@ def _embed(name: str, values: np.ndarray) -> str:
     )  # no time stamp: the same content gives the same page
     text = base64.b64encode(packed).decode("ascii")
     return f'<script type="text/plain" id="volume-{name}">{text}</script>'
+
+
+def _explain(meanings: list[tuple[str, str]]) -> str:
+    """What each number is, folded away until somebody asks."""
+    if not meanings:
+        return ""
+    terms = "".join(f"<dt>{_escape(n)}</dt><dd>{_escape(text)}</dd>\n" for n, text in meanings)
+    return f"<details><summary>What these numbers mean</summary><dl>{terms}</dl></details>"
 
 
 def _table(caption: str, header: list[str], rows: list[list[str]]) -> str:

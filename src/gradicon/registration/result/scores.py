@@ -20,14 +20,19 @@ from gradicon.physical.transforms import (
 
 @dataclass(frozen=True)
 class Extras:
-    """What may come with a pair besides the images: files of labels and of landmarks, of either or
-    both.
+    """What may come with a pair besides the images.
+
+    Args:
+        fixed_labels, moving_labels: label maps on the grid of their image, to be scored.
+        fixed_landmarks, moving_landmarks: files of points whose rows correspond, to be scored.
+        also: other images of the moving scan, to be warped along.
     """
 
     fixed_labels: Path | None = None
     moving_labels: Path | None = None
     fixed_landmarks: Path | None = None
     moving_landmarks: Path | None = None
+    also: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +47,19 @@ class Carried:
 
 @dataclass(frozen=True)
 class Scores:
-    """Dice by label and landmark error in mm, before and after; empty where nothing was given to
-    score.
+    """What labels and landmarks say; empty where nothing was given to score.
+
+    Args:
+        dice_before, dice_after: by label.
+        landmarks_before_mm, landmarks_after_mm: the error of each landmark.
+        warped_labels: moving's labels on fixed's grid, where there are any.
     """
 
     dice_before: dict[int, float]
     dice_after: dict[int, float]
     landmarks_before_mm: tuple[float, ...]
     landmarks_after_mm: tuple[float, ...]
+    warped_labels: Image | None
 
 
 def read_extras(extras: Extras, fixed: Image, moving: Image) -> Carried:
@@ -85,23 +95,32 @@ def read_extras(extras: Extras, fixed: Image, moving: Image) -> Carried:
     return Carried(labels[0], labels[1], points[0], points[1])
 
 
-def score(carried: Carried, transform: ItkTransform) -> Scores:
-    """Dice of moving's labels, carried over by linear votes, and how far from moving's landmarks
-    those of fixed are carried.
+def score(carried: Carried, transform: ItkTransform, grid: Image) -> Scores:
+    """What labels and landmarks say, before and after.
+
+    Args:
+        carried: what came with the pair.
+        transform: of points of fixed to points of moving.
+        grid: an image on fixed's grid.
     """
     still = identity_transform(transform.GetDimension())
-    before, after = (_dice(carried, t) for t in (still, transform))
-    far, near = (landmark_errors_mm(carried, t) for t in (still, transform))
-    return Scores(before, after, far, near)
-
-
-def warped_labels(carried: Carried, transform: ItkTransform) -> tuple[Image, Image] | None:
-    """Moving's labels on fixed's grid, and fixed's own; None if either has none."""
-    if carried.fixed_labels is None or carried.moving_labels is None:
-        return None
-    return resample(
-        carried.moving_labels, carried.fixed_labels, transform, "label"
-    ), carried.fixed_labels
+    warped = None
+    dice_before: dict[int, float] = {}
+    dice_after: dict[int, float] = {}
+    if carried.moving_labels is not None:
+        warped = resample(carried.moving_labels, grid, transform, "label")
+        if carried.fixed_labels is not None:
+            fixed = from_sitk(carried.fixed_labels).data
+            unmoved = resample(carried.moving_labels, grid, still, "label")
+            dice_before = dice(from_sitk(unmoved).data, fixed)
+            dice_after = dice(from_sitk(warped).data, fixed)
+    return Scores(
+        dice_before,
+        dice_after,
+        landmark_errors_mm(carried, still),
+        landmark_errors_mm(carried, transform),
+        warped,
+    )
 
 
 def landmark_errors_mm(carried: Carried, transform: ItkTransform) -> tuple[float, ...]:
@@ -128,8 +147,3 @@ def _read_labels(path: Path | None, image: Image) -> Image | None:
         sizes = f"{labels.GetSize()} against {image.GetSize()} voxels, or elsewhere in space"
         raise GradiconError(f"{path}: the labels lie on another grid than their image: {sizes}")
     return labels
-
-
-def _dice(carried: Carried, transform: ItkTransform) -> dict[int, float]:
-    labels = warped_labels(carried, transform)
-    return {} if labels is None else dice(*(from_sitk(image).data for image in labels))
