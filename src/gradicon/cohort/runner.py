@@ -10,7 +10,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from gradicon.errors import GradiconError
-from gradicon.physical.images import written_whole
+from gradicon.files import written_whole
 from gradicon.physical.lists import path_in, read_rows
 from gradicon.registration.options import Options
 from gradicon.registration.result.outputs import REPORT

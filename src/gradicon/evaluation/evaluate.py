@@ -20,9 +20,10 @@ from gradicon.core.metrics import dice
 from gradicon.errors import GradiconError
 from gradicon.evaluation.memory import peak_memory
 from gradicon.evaluation.surfaces import hd95
+from gradicon.files import written_whole
 from gradicon.models import read_header
 from gradicon.models.zoo import DEFAULT, find
-from gradicon.physical.images import Image, from_sitk, read_image, written_whole
+from gradicon.physical.images import Image, from_sitk, read_image
 from gradicon.physical.transforms import ItkTransform, identity_transform, jacobian_image
 from gradicon.registration.options import AUTO, NONE, Options
 from gradicon.registration.register import OnStep, Registration, register

@@ -1,7 +1,6 @@
 """Image files in and out, by SimpleITK, with the checks that SimpleITK leaves to the caller."""
 
 import gzip
-import os
 import struct
 import zlib
 from collections.abc import Generator
@@ -13,6 +12,7 @@ import SimpleITK as sitk
 import torch
 
 from gradicon.errors import GradiconError, MissingFileError, UnwritableError
+from gradicon.files import written_whole
 from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
 
@@ -58,25 +58,18 @@ def read_volume(path: str | Path) -> Volume:
 
 def write_image(image: Image, path: str | Path) -> None:
     """Write an image file whole or not at all; its format goes by the extension."""
-    with written_whole(Path(path)) as part:
+    with written_by_itk(path) as part:
         sitk.WriteImage(image, str(part), useCompression=True)
 
 
 @contextmanager
-def written_whole(path: Path) -> Generator[Path]:
-    """A path beside `path`, of the same extension, that takes its place once the block has ended
-    well.
-    """
-    if not path.parent.is_dir():
-        raise MissingFileError(f"{path}: the folder {path.parent} does not exist")
-    part = path.with_name(f".part{os.getpid()}-{path.name}")
-    try:
-        yield part
-        part.replace(path)
-    except RuntimeError as error:
-        raise UnwritableError(f"{path}: could not be written: {reason(error)}") from error
-    finally:
-        part.unlink(missing_ok=True)
+def written_by_itk(path: str | Path) -> Generator[Path]:
+    """`written_whole`, for a block in which ITK writes: what ITK says against it is one line."""
+    with written_whole(path) as part:
+        try:
+            yield part
+        except RuntimeError as error:
+            raise UnwritableError(f"{path}: could not be written: {reason(error)}") from error
 
 
 def as_image(source: "str | Path | Image | Volume") -> Image:

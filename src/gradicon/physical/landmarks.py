@@ -5,7 +5,6 @@ memory, points are LPS mm.
 import csv
 import io
 import json
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradicon.errors import GradiconError, MissingFileError
+from gradicon.files import written_whole
 
 Frame = Literal["lps", "ras"]
 Table = tuple[list[str], list[list[float]]]  # labels, and points in the frame of the file
@@ -99,18 +99,12 @@ def write_landmarks(path: str | Path, landmarks: Landmarks, *, frame: Frame = "l
     frame = _frame(frame, "frame")
     suffix = _suffix(path)
     points = _between_lps_and(frame, landmarks.points_mm).tolist()
-    if not path.parent.is_dir():
-        raise MissingFileError(f"{path}: the folder {path.parent} does not exist")
     if suffix != ".csv" and len(points[0]) != 3:
         raise GradiconError(f"{path}: {suffix} holds 3-D points, got 2-D ones: write a .csv")
     named = list(zip(range(1, len(points) + 1), landmarks.labels, points, strict=True))
     text = _to_json(frame, named) if suffix == ".mrk.json" else _to_table(path, frame, named)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
+    with written_whole(path) as part:
         part.write_bytes(text.encode())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _between_lps_and(frame: Frame, points: NDArray[np.float64]) -> NDArray[np.float64]:

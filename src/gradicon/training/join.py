@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from gradicon.errors import GradiconError
+from gradicon.files import folder_written_whole
 from gradicon.training.config import DataConfig
 from gradicon.training.dataset import IMAGES, LABELS, LANDMARKS, Dataset
-from gradicon.training.store import check_replaceable, complete, folder_of_data
+from gradicon.training.store import check_replaceable, complete
 
 
 def join(sources: Sequence[Path], out: Path, *, overwrite: bool = False) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def join(sources: Sequence[Path], out: Path, *, overwrite: bool = False) -> dict
     check_replaceable(out, overwrite=overwrite)
     datasets = [Dataset.open(source) for source in sources]
     config = _common_config(datasets)
-    with folder_of_data(out) as part:
+    with folder_written_whole(out) as part:
         _copy(part, datasets)
         return complete(part, config, _metadata(datasets))
 
