@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from gradicon.core.similarity import PENALTY_WEIGHTS, SIMILARITIES
-from gradicon.registration.options import Device, Modality, Options
+from gradicon.devices import Device
+from gradicon.registration.options import Modality, Options
 from gradicon.registration.start import Init
 
 _WEIGHTS = ", ".join(f"{weight:g} with {name}" for name, weight in PENALTY_WEIGHTS.items())
