@@ -50,7 +50,7 @@ LAYERS = {
         "core",
     },
 }
-FOR_ALL = {"gradicon.errors"}
+FOR_ALL = {f"gradicon.{name}" for name in ("devices", "ending", "errors", "files", "threads")}
 EXTRA = {
     "training/scans.py": {"physical"},
     "training/manifest.py": {"physical.lists"},
@@ -176,7 +176,8 @@ def test_training_from_prepared_data_needs_no_file_readers():
     are installed.
     """
     check = (
-        "import gradicon.training.__main__, sys; assert not {'SimpleITK', 'typer', 'rich'} & "
+        "import gradicon.training.__main__, gradicon.training.command, gradicon.training.trainer, "
+        "sys; assert not {'SimpleITK', 'typer', 'rich'} & "
         "set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", check], check=True)
@@ -198,7 +199,8 @@ def test_the_other_commands_need_nothing_of_training():
         [
             sys.executable,
             "-c",
-            "import gradicon.cli, sys; assert 'lightning_fabric' not in sys.modules",
+            "import gradicon.cli.register, gradicon.cli.experiment, gradicon.cli.train, sys; "
+            "assert 'lightning_fabric' not in sys.modules",
         ],
         check=True,
     )
