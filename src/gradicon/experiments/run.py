@@ -44,7 +44,7 @@ def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
         "size": "quick" if setting.quick else "full",
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
-        "hardware": _hardware(setting.device),
+        "hardware": _describe_hardware(setting.device),
         "gradicon": gradicon.__version__,
         "torch": torch.__version__,
         "minutes": round((time.monotonic() - began) / 60, 2),
@@ -59,16 +59,16 @@ def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
 
 def show_study(source: Path, out: Path) -> list[Path]:
     """Write the table and the figure of a result, from its JSON alone."""
-    result = _read(source)
+    result = _read_result(source)
     name = result["experiment"]
     chosen = study(result["experiment"])
     out.mkdir(parents=True, exist_ok=True)
-    told = (
+    origin = (
         f"{result['command']}, {result['date']}, {result['hardware']}, {result['minutes']} minutes"
     )
     table = out / f"{name}.md"
     table.write_text(
-        f"# {chosen.TITLE}\n\n{chosen.table(result['numbers'])}\n\n`{told}`\n", encoding="utf-8"
+        f"# {chosen.TITLE}\n\n{chosen.table(result['numbers'])}\n\n`{origin}`\n", encoding="utf-8"
     )
     try:
         from matplotlib.figure import Figure
@@ -80,7 +80,7 @@ def show_study(source: Path, out: Path) -> list[Path]:
     return [table, out / f"{name}.png"]
 
 
-def _read(source: Path) -> dict[str, Any]:
+def _read_result(source: Path) -> dict[str, Any]:
     if not source.is_file():
         raise MissingFileError(f"{source}: no such result")
     try:
@@ -91,7 +91,7 @@ def _read(source: Path) -> dict[str, Any]:
     return result
 
 
-def _hardware(device: torch.device) -> str:
+def _describe_hardware(device: torch.device) -> str:
     if device.type == "cuda":
         return f"one {torch.cuda.get_device_name(device)}"
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
