@@ -19,3 +19,7 @@ class UnwritableError(GradiconError, OSError):
 
 class MissingPackageError(GradiconError, ImportError):
     """What was asked for needs a package that is not installed."""
+
+
+class UsageError(GradiconError):
+    """The arguments of a command do not go together: the program ends with exit code 2."""

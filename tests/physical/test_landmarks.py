@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from gradicon.errors import GradiconError
+from gradicon.errors import GradiconError, UnwritableError
 from gradicon.physical.landmarks import Frame, Landmarks, read_landmarks, write_landmarks
 
 Named = tuple[tuple[str, ...], np.ndarray]
@@ -311,7 +311,7 @@ def test_files_that_are_not_there(tmp_path: Path):
         match=r"points\.txt: expected a landmark file that ends in \.csv, \.fcsv or \.mrk\.json",
     ):
         read_landmarks(tmp_path / "points.txt")
-    with pytest.raises(FileNotFoundError, match="the folder .*none does not exist"):
+    with pytest.raises(UnwritableError, match="the folder .*none does not exist"):
         write_landmarks(tmp_path / "none" / "points.csv", Landmarks(("1",), np.zeros((1, 2))))
 
 

@@ -138,7 +138,8 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_step_it_was_at(tmp_path: Path, number
     assert "Traceback" not in errors
     step = read_checkpoint(tmp_path / "run").step
     assert step > 0
-    assert f"stopped at step {step} of 100003: go on with --resume" in errors
+    assert f"stopped at step {step} of 100003" in errors
+    assert "go on with `python -m gradicon.training --resume" in errors
     assert json.loads(metrics.read_text().splitlines()[-1])["step"] == step
 
 

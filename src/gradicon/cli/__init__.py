@@ -1,92 +1,92 @@
 """The command line: parses, calls, prints. No logic."""
 
+import ast
 import sys
-from io import TextIOWrapper
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import cleandoc
 from typing import Annotated
 
-import torch
 import typer
 
 import gradicon
-from gradicon.cli.apply import convert, jacobian, points, warp
-from gradicon.cli.batch import batch
-from gradicon.cli.demo import demo
-from gradicon.cli.evaluate import evaluate
-from gradicon.cli.experiment import experiment
-from gradicon.cli.models import models
-from gradicon.cli.register import register
-from gradicon.cli.train import join, prepare, synthesise, train
-from gradicon.cli.weights import import_weights, inspect
+from gradicon.ending import set_debug
+from gradicon.threads import bound_threads
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    rich_markup_mode="markdown",
-)
+_FILES = {
+    "register": "register",
+    "warp": "apply",
+    "points": "apply",
+    "jacobian": "apply",
+    "convert": "apply",
+    "batch": "batch",
+    "prepare": "prepare",
+    "synthesise": "prepare",
+    "join": "prepare",
+    "train": "train",
+    "evaluate": "evaluate",
+    "experiment": "experiment",
+    "demo": "demo",
+    "models": "models",
+    "import_weights": "weights",
+    "inspect": "weights",
+}
+"""Each command, and the file of this folder that has it as a function of the same name."""
 
 
-@app.callback(invoke_without_command=True)
-def about(
+def run() -> None:
+    """Run the command that `sys.argv` names. Only its file is imported: most import torch, which
+    takes a second.
+    """
+    named = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    app = typer.Typer(
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        rich_markup_mode="markdown",
+    )
+    app.callback(invoke_without_command=True)(_begin)
+    for command, file in _FILES.items():
+        name = command.replace("_", "-")
+        if name == named:
+            app.command(name)(_imported(command, file))
+        else:
+            app.command(name, help=_help(command, file))(_only_listed)
+    app()
+
+
+def _begin(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", help="Show the traceback of a mistake. Also: GRADICON_DEBUG=1."),
+    ] = False,
 ) -> None:
     """Medical image registration by gradient inverse consistency."""
+    if debug:
+        set_debug()
     if version:
         typer.echo(f"gradicon {gradicon.__version__}")
         raise typer.Exit
 
 
-for command in (
-    register,
-    warp,
-    points,
-    jacobian,
-    convert,
-    batch,
-    prepare,
-    synthesise,
-    join,
-    train,
-    evaluate,
-    experiment,
-    demo,
-    models,
-    import_weights,
-    inspect,
-):
-    app.command(command.__name__.replace("_", "-"))(command)
+def _imported(command: str, file: str) -> Callable[..., None]:
+    function: Callable[..., None] = getattr(import_module(f"gradicon.cli.{file}"), command)
+    if "torch" in sys.modules:
+        bound_threads()
+    return function
 
 
-def main() -> None:
-    """Run the command line; an error is one line on stderr and exit code 1 (2 for wrong usage, 130
-    for Ctrl-C).
-    """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a terminal that cannot show a character must not end the work
-    try:
-        app()
-    except (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not _out_of_memory(error):
-            raise
-        typer.echo(f"gradicon: {' '.join(_reason(error).split())}", err=True)
-        sys.exit(1)
+def _help(command: str, file: str) -> str:
+    """The docstring of a command, out of its file's text: nothing is imported."""
+    spec = find_spec(f"gradicon.cli.{file}")
+    source = None if spec is None else spec.loader.get_source(spec.name)  # type: ignore[union-attr]
+    for node in ast.parse(source or "").body:
+        if isinstance(node, ast.FunctionDef) and node.name == command:
+            return cleandoc(ast.get_docstring(node) or "")
+    return ""
 
 
-def _reason(error: Exception) -> str:
-    if _out_of_memory(error):
-        return "out of memory: take a smaller image, or a machine with more memory"
-    return (
-        f"{error.filename}: {error.strerror}"
-        if isinstance(error, OSError) and error.filename
-        else str(error)
-    )
-
-
-def _out_of_memory(error: Exception) -> bool:
-    """Torch has an exception of its own for this on a GPU, and only a message on a CPU."""
-    return isinstance(
-        error, MemoryError | torch.OutOfMemoryError
-    ) or "can't allocate memory" in str(error)
+def _only_listed() -> None:
+    """Stands for a command that is not the one to run."""

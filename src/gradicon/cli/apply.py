@@ -57,7 +57,10 @@ def warp(
     moving = read_image(image)
     outside = 0.0 if interpolation in ("nearest", "label") else float(from_sitk(moving).data.min())
     write_image(
-        resample(moving, read_image(reference), _read(transform), interpolation, outside), out
+        resample(
+            moving, read_image(reference), _read_transforms(transform), interpolation, outside
+        ),
+        out,
     )
 
 
@@ -81,7 +84,7 @@ def points(
     """
     refuse_existing([out], overwrite=overwrite)
     landmarks = read_landmarks(file, frame=frame)
-    moved = transform_points(_read(transform), landmarks.points_mm)
+    moved = transform_points(_read_transforms(transform), landmarks.points_mm)
     write_landmarks(out, Landmarks(landmarks.labels, moved), frame=frame)
 
 
@@ -98,7 +101,7 @@ def jacobian(
     Example: `gradicon jacobian -t result/transform.h5 -r fixed.nii.gz -o jacobian.nii.gz`
     """
     refuse_existing([out], overwrite=overwrite)
-    write_image(jacobian_image(_read(transform), read_image(reference), log=log), out)
+    write_image(jacobian_image(_read_transforms(transform), read_image(reference), log=log), out)
 
 
 def convert(
@@ -114,7 +117,7 @@ def convert(
     Example: `gradicon convert result/transform.h5 -r fixed.nii.gz -o warp.nii.gz`
     """
     refuse_existing([out], overwrite=overwrite)
-    found = _read([transform])
+    read = _read_transforms([transform])
     image = read_image(reference)
     kind = (
         as_format
@@ -123,13 +126,13 @@ def convert(
     )
     match kind:
         case "itk":
-            write_transform(found, out)
+            write_transform(read, out)
         case "ants":
-            write_ants_field(found, image, out)
+            write_ants_field(read, image, out)
         case _:
-            write_learn2reg_field(found, image, out)
+            write_learn2reg_field(read, image, out)
 
 
-def _read(paths: list[Path]) -> ItkTransform:
+def _read_transforms(paths: list[Path]) -> ItkTransform:
     transforms = [read_transform(path) for path in paths]
     return transforms[0] if len(transforms) == 1 else compose(transforms)

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from gradicon.core.similarity import PENALTY_WEIGHTS, SIMILARITIES
+from gradicon.devices import Device
 from gradicon.models import Modality
-from gradicon.registration.options import Device, Options
+from gradicon.registration.options import Options
 from gradicon.registration.start import Init
 
 _WEIGHTS = ", ".join(f"{weight:g} with {name}" for name, weight in PENALTY_WEIGHTS.items())
@@ -18,7 +19,7 @@ DeviceChoice = Annotated[
 ]
 
 
-def _chosen(
+def _collect_options(
     *,
     model: Annotated[
         str,
@@ -72,7 +73,7 @@ def registers(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command these options on the command line, in place of its parameter `choose`, which
     it calls to have them.
     """
-    shared = list(signature(_chosen).parameters.values())
+    shared = list(signature(_collect_options).parameters.values())
     own = [
         p.replace(kind=Parameter.KEYWORD_ONLY)
         for p in signature(command).parameters.values()
@@ -83,7 +84,7 @@ def registers(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:  # noqa: ANN401 (whatever the command takes)
-        choose = _chosen(**{name: value for name, value in given.items() if name in names})
+        choose = _collect_options(**{name: value for name, value in given.items() if name in names})
         command(
             choose=choose, **{name: value for name, value in given.items() if name not in names}
         )

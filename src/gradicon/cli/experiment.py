@@ -1,17 +1,17 @@
 """`gradicon experiment`: the paper's studies."""
 
-import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gradicon.cli.choices import DeviceChoice
 from gradicon.cli.common import OutFolder, stderr, this_command
-from gradicon.errors import GradiconError
-from gradicon.experiments.study import Name, Setting
+from gradicon.experiments.command import StudyRequest, study_as_asked
+from gradicon.experiments.study import Name
 
 
 def experiment(
@@ -37,37 +37,23 @@ def experiment(
 
     Example: `gradicon experiment --show results/regularizers.json -o results`
     """
-    try:  # here, because only studies and training need Lightning Fabric
-        from gradicon.experiments.run import run_study, show_study
-    except ImportError as error:
-        raise GradiconError(
-            f"{error.name} is not installed: pip install 'gradicon[training]'"
-        ) from error
-    if show is not None:
-        for path in show_study(show, out):
-            typer.echo(path)
-        return
-    if name is None:
-        raise typer.BadParameter("give the NAME of a study, or --show JSON")
-    on_gpu = device != "cpu" and torch.cuda.is_available()
+    request = StudyRequest(name, out, quick, data, device, jobs, show)
+    with _study_progress(name or "") as tell:
+        paths = study_as_asked(request, command=this_command(), tell=tell)
+    for path in paths:
+        typer.echo(path)
+
+
+@contextmanager
+def _study_progress(name: str) -> Generator[Callable[[str, float], None]]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
     )
-    with (
-        Progress(
-            *columns, console=stderr, disable=not stderr.is_terminal, transient=True
-        ) as progress,
-        tempfile.TemporaryDirectory() as work,
-    ):
+    with Progress(
+        *columns, console=stderr, disable=not stderr.is_terminal, transient=True
+    ) as progress:
         task = progress.add_task(name, total=1.0)
-
-        def tell(what: str, part: float) -> None:
-            progress.update(task, description=what, completed=part)
-
-        setting = Setting(
-            Path(work), quick, torch.device("cuda" if on_gpu else "cpu"), data, jobs, tell
-        )
-        typer.echo(run_study(name, setting, out, command=this_command()))
+        yield lambda what, part: progress.update(task, description=what, completed=part)

@@ -22,10 +22,10 @@ def models(
     Example: `gradicon models default`
     """
     if name is not None:
-        typer.echo(_told(card(name)))
+        typer.echo(_describe_card(card(name)))
         return
     rows = [
-        [each.name, each.summary, each.terms, f"{_size(each.path):.0f} MB"]
+        [each.name, each.summary, each.terms, f"{_megabytes(each.path):.0f} MB"]
         for each in map(card, names())
     ]
     stdout.print(table("", ["name", "what it is", "terms", "file"], rows))
@@ -35,28 +35,28 @@ def models(
     )
 
 
-def _size(path: Path) -> float:
+def _megabytes(path: Path) -> float:
     return path.stat().st_size / 1e6
 
 
-def _told(found: Card) -> str:
-    header = found.header
+def _describe_card(shown: Card) -> str:
+    header = shown.header
     config = header.config
     lines = [
-        f"{found.name}: {found.summary}",
-        f"terms: {found.terms}",
-        f"file: {found.path.name}, {_size(found.path):.1f} MB, sha256 {header.sha256}",
+        f"{shown.name}: {shown.summary}",
+        f"terms: {shown.terms}",
+        f"file: {shown.path.name}, {_megabytes(shown.path):.1f} MB, sha256 {header.sha256}",
         (
             f"network: Stage{config.stage}, channels {list(config.down_channels)} down, "
             f"{list(config.up_channels)} up"
         ),
-        f"trained: {found.date}, {found.minutes:g} minutes on {found.hardware}, by",
-        *(f"  {command}" for command in found.commands),
+        f"trained: {shown.date}, {shown.minutes:g} minutes on {shown.hardware}, by",
+        *(f"  {command}" for command in shown.commands),
         "data:",
-        *(f"  {each.name}: {each.what} ({each.terms})" for each in found.data),
+        *(f"  {each.name}: {each.what} ({each.terms})" for each in shown.data),
         "scores, by itself / refined:",
-        *(f"  {each.set}, {each.measure}: {each.alone} / {each.refined}" for each in found.scores),
+        *(f"  {each.set}, {each.measure}: {each.alone} / {each.refined}" for each in shown.scores),
         "what it is not good at:",
-        *(f"  {limit}" for limit in found.limits),
+        *(f"  {limit}" for limit in shown.limits),
     ]
     return "\n".join(lines)

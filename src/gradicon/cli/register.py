@@ -69,10 +69,10 @@ def register(
             command=this_command(),
             on_step=show,
         )
-    typer.echo(json.dumps(report, indent=2) if as_json else _told(out, report))
+    typer.echo(json.dumps(report, indent=2) if as_json else _summarise(out, report))
 
 
-def _told(out: Path, report: dict[str, Any]) -> str:
+def _summarise(out: Path, report: dict[str, Any]) -> str:
     similarity = report["similarity"]
     error = report["inverse_consistency_mm"]
     lines = [f"{out}: {', '.join(name for name in FILES if (out / name).exists())}"]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 from gradicon.cohort.key import How
 from gradicon.cohort.record import Record
 from gradicon.cohort.work import Work, extras_of
-from gradicon.physical.images import written_whole
+from gradicon.files import written_whole
 from gradicon.physical.lists import Pair
 from gradicon.registration.files import register_files
 from gradicon.registration.register import OnStep

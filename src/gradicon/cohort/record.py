@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gradicon.cohort.key import Key, parse_key
-from gradicon.physical.images import written_whole
+from gradicon.files import written_whole
 
 RECORD = "record.json"
 """In a pair's folder, written last: where it says that the pair is done, the rest is whole."""

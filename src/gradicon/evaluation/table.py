@@ -10,7 +10,7 @@ from typing import Any
 
 from gradicon.core.metrics import lowest_mean
 from gradicon.errors import GradiconError, MissingFileError
-from gradicon.physical.images import written_whole
+from gradicon.files import written_whole
 
 FORMAT = "gradicon-evaluation-1"
 CSV = "table.csv"

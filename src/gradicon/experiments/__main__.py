@@ -3,23 +3,35 @@
 import argparse
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 
-import torch
+from gradicon.ending import run_program, set_debug
+from gradicon.threads import bound_threads, wait_passively
 
-from gradicon.experiments.run import run_study, show_study
-from gradicon.experiments.study import STUDIES, Setting
-
-
-def _tell(what: str, part: float) -> None:
-    sys.stderr.write(f"{100 * part:3.0f} %  {what}\n")
+_PROGRAM = "python -m gradicon.experiments"
 
 
 def main() -> None:
     """Parse, run, and say in one line what went wrong if something did."""
-    parser = argparse.ArgumentParser(prog="python -m gradicon.experiments", description=__doc__)
-    parser.add_argument("name", nargs="?", choices=STUDIES)
+    wait_passively()
+    run_program(_run)
+
+
+def _run() -> None:
+    from gradicon.experiments.command import StudyRequest, study_as_asked
+    from gradicon.experiments.study import STUDIES
+
+    bound_threads()
+    arguments = vars(_parse_arguments(STUDIES))
+    if arguments.pop("debug"):
+        set_debug()
+    command = f"{_PROGRAM} {shlex.join(sys.argv[1:])}"
+    study_as_asked(StudyRequest(**arguments), command=command, tell=_tell_progress)
+
+
+def _parse_arguments(studies: tuple[str, ...]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=_PROGRAM, description=__doc__)
+    parser.add_argument("name", nargs="?", choices=studies)
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help="a size for a CPU")
     parser.add_argument("--data", type=Path, help="the folder of real data sets")
@@ -31,31 +43,12 @@ def main() -> None:
         metavar="JSON",
         help="write the table and the figure of a result, and run nothing",
     )
-    given = parser.parse_args()
-    on_gpu = given.device != "cpu" and torch.cuda.is_available()
-    try:
-        if given.show is not None:
-            show_study(given.show, given.out)
-        elif given.name is None:
-            parser.error(f"give one of {', '.join(STUDIES)}, or --show JSON")
-        else:
-            with tempfile.TemporaryDirectory() as work:
-                setting = Setting(
-                    Path(work),
-                    given.quick,
-                    torch.device("cuda" if on_gpu else "cpu"),
-                    given.data,
-                    given.jobs,
-                    _tell,
-                )
-                run_study(
-                    given.name,
-                    setting,
-                    given.out,
-                    command=f"python -m gradicon.experiments {shlex.join(sys.argv[1:])}",
-                )
-    except (ValueError, OSError) as error:
-        sys.exit(f"gradicon: {' '.join(str(error).split())}")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of a mistake")
+    return parser.parse_args()
+
+
+def _tell_progress(what: str, part: float) -> None:
+    sys.stderr.write(f"{100 * part:3.0f} %  {what}\n")
 
 
 if __name__ == "__main__":

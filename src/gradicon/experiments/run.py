@@ -52,7 +52,7 @@ def run_study(name: str, setting: Setting, out: Path, *, command: str) -> Path:
         "size": "quick" if setting.quick else "full",
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
-        "hardware": _hardware(setting.device),
+        "hardware": _describe_hardware(setting.device),
         "gradicon": gradicon.__version__,
         "torch": torch.__version__,
         "minutes": round((time.monotonic() - began) / 60, 2),
@@ -99,7 +99,7 @@ def _read_result(source: Path) -> dict[str, Any]:
     return result
 
 
-def _hardware(device: torch.device) -> str:
+def _describe_hardware(device: torch.device) -> str:
     if device.type == "cuda":
         return f"one {torch.cuda.get_device_name(device)}"
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"

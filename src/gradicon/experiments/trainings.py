@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from gradicon.experiments.study import Setting
+from gradicon.files import written_whole
 from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
-from gradicon.training.files import write_whole
 from gradicon.training.processes import Machine
 from gradicon.training.runlog import Report
 from gradicon.training.state import FINAL
@@ -141,11 +141,8 @@ def _remembered(
         "rows": trained.rows,
         "judged": trained.judged,
     }
-    write_whole(
-        record,
-        lambda file: file.write(json.dumps(done).encode()),
-        advice="make room, and run the study again",
-    )
+    with written_whole(record, advice="make room, and run the study again") as part:
+        part.write_bytes(json.dumps(done).encode())
     return Trained(trained.rows, trained.minutes, model, trained.judged)
 
 

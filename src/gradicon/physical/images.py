@@ -1,9 +1,5 @@
 """Image files in and out, by SimpleITK, with the checks that SimpleITK leaves to the caller."""
 
-import gzip
-import os
-import struct
-import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +9,8 @@ import SimpleITK as sitk
 import torch
 
 from gradicon.errors import GradiconError, MissingFileError, UnwritableError
+from gradicon.files import written_whole
+from gradicon.physical.nifti import read_voxels
 from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
 
@@ -24,7 +22,13 @@ _EXTENSIONS = (*_NIFTI, *_SCANS, *_PICTURES)
 _FEWEST_VOXELS = 4
 
 
-def read_image(path: str | Path) -> Image:
+class CheckedImage(Image):
+    """An image that `read_image` has checked, so that nobody checks it again. Whoever writes into
+    one makes it an `Image` first.
+    """
+
+
+def read_image(path: str | Path) -> CheckedImage:
     """A scalar 2-D or 3-D image: a file, or a folder with one DICOM series; a 4-D file with a
     single volume is that volume.
     """
@@ -36,7 +40,7 @@ def read_image(path: str | Path) -> Image:
         image = _read_series(path) if path.is_dir() else _read_file(path)
     except (RuntimeError, UnicodeDecodeError) as error:
         raise GradiconError(f"{path}: not an image that can be read: {reason(error)}") from error
-    return _checked(image, str(path))
+    return CheckedImage(_checked(image, str(path)))
 
 
 def read_volume(path: str | Path) -> Volume:
@@ -62,29 +66,24 @@ def read_space(path: str | Path) -> Space | None:
 
 def write_image(image: Image, path: str | Path) -> None:
     """Write an image file whole or not at all; its format goes by the extension."""
-    with written_whole(Path(path)) as part:
+    with written_by_itk(path) as part:
         sitk.WriteImage(image, str(part), useCompression=True)
 
 
 @contextmanager
-def written_whole(path: Path) -> Generator[Path]:
-    """A path beside `path`, of the same extension, that takes its place once the block has ended
-    well.
-    """
-    if not path.parent.is_dir():
-        raise MissingFileError(f"{path}: the folder {path.parent} does not exist")
-    part = path.with_name(f".part{os.getpid()}-{path.name}")
-    try:
-        yield part
-        part.replace(path)
-    except RuntimeError as error:
-        raise UnwritableError(f"{path}: could not be written: {reason(error)}") from error
-    finally:
-        part.unlink(missing_ok=True)
+def written_by_itk(path: str | Path) -> Generator[Path]:
+    """`written_whole`, for a block in which ITK writes: what ITK says against it is one line."""
+    with written_whole(path) as part:
+        try:
+            yield part
+        except RuntimeError as error:
+            raise UnwritableError(f"{path}: could not be written: {reason(error)}") from error
 
 
 def as_image(source: "str | Path | Image | Volume") -> Image:
     """Any of the ways in which an image may be given, as a checked SimpleITK image."""
+    if isinstance(source, CheckedImage):
+        return source
     if isinstance(source, Volume):
         return _checked(to_sitk(source), "the volume")
     return _checked(source, "the image") if isinstance(source, Image) else read_image(source)
@@ -148,7 +147,7 @@ def _read_file(path: Path) -> Image:
             f"{path}: unknown image extension: expected one of {', '.join(_EXTENSIONS)}"
         )
     if path.name.lower().endswith(_NIFTI):
-        _check_nifti(path)
+        return _read_nifti(path)
     return sitk.ReadImage(str(path))
 
 
@@ -160,42 +159,24 @@ def _read_series(folder: Path) -> Image:
     return sitk.ReadImage(sitk.ImageSeriesReader.GetGDCMSeriesFileNames(str(folder), series[0]))
 
 
-def _check_nifti(path: Path) -> None:
-    """Refuse a damaged file: ITK reads a truncated or altered NIfTI without complaint."""
-    try:
-        content = (
-            gzip.decompress(path.read_bytes())
-            if path.name.lower().endswith(".gz")
-            else path.read_bytes()
-        )
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise GradiconError(
-            f"{path}: the file is damaged or cut off ({error}): get it again"
-        ) from error
-    if len(content) < 348:
-        raise GradiconError(
-            f"{path}: the file is damaged or cut off (no whole NIfTI header): get it again"
-        )
-    order = "<" if struct.unpack_from("<i", content)[0] == 348 else ">"
-    if struct.unpack_from(order + "i", content)[0] != 348:
-        return  # NIfTI-2: left to ITK
-    rank, *sizes = struct.unpack_from(order + "8h", content, 40)
-    bits = struct.unpack_from(order + "h", content, 72)[0]
-    offset = struct.unpack_from(order + "f", content, 108)[0]
-    voxels = np.prod([max(n, 1) for n in sizes[: max(min(rank, 7), 0)]], dtype=np.float64)
-    if not (offset >= 0 and offset + voxels * bits / 8 <= len(content)):
-        raise GradiconError(
-            f"{path}: the file is damaged or cut off (it holds fewer voxels than its "
-            "header says): get it again"
-        )
-    _check_stored_floats(path, content, order, int(offset), int(voxels))
-
-
-def _check_stored_floats(path: Path, content: bytes, order: str, offset: int, count: int) -> None:
-    """Refuse NaN and infinity in the file itself: ITK's reader of NIfTI turns them into zeros."""
-    kind = {16: "f4", 64: "f8"}.get(struct.unpack_from(order + "h", content, 70)[0])
-    if kind is not None:
-        _refuse_non_finite(np.frombuffer(content, order + kind, count, offset), str(path))
+def _read_nifti(path: Path) -> Image:
+    """Decompressed once: the voxels out of its bytes, where they lie as ITK reads the header."""
+    stored = read_voxels(path)
+    if stored is None:
+        return sitk.ReadImage(str(path))
+    if stored.plain:
+        header = sitk.ImageFileReader()
+        header.SetFileName(str(path))
+        header.ReadImageInformation()
+        image = sitk.GetImageFromArray(stored.values, isVector=False)
+        if (header.GetSize(), header.GetPixelID()) == (image.GetSize(), image.GetPixelID()):
+            image.SetSpacing(header.GetSpacing())
+            image.SetOrigin(header.GetOrigin())
+            image.SetDirection(header.GetDirection())
+            return image
+    # ITK's reader turns NaN and infinity into zeros: they are found here or not at all
+    _refuse_non_finite(stored.values, str(path))
+    return sitk.ReadImage(str(path))
 
 
 def _refuse_non_finite(values: np.ndarray, name: str) -> None:

@@ -9,7 +9,7 @@ import SimpleITK as sitk
 
 from gradicon.core.transform import Transform
 from gradicon.errors import GradiconError, MissingFileError
-from gradicon.physical.images import Image, place, reason, space_of, written_whole
+from gradicon.physical.images import Image, place, reason, space_of, written_by_itk
 from gradicon.physical.labels import read_labels
 from gradicon.physical.space import Matrix, Space
 
@@ -94,7 +94,7 @@ def write_transform(transform: ItkTransform, path: str | Path) -> None:
     path = Path(path)
     if not path.name.lower().endswith((".h5", ".hdf5", ".tfm")):
         raise GradiconError(f"{path}: unknown transform extension: expected .h5 or .tfm")
-    with written_whole(path) as part:
+    with written_by_itk(path) as part:
         _check_room(part, 8 * transform.GetNumberOfParameters())
         sitk.WriteTransform(transform, str(part))
 
@@ -158,7 +158,7 @@ def displacement_image(transform: ItkTransform, reference: Image) -> Image:
 
 def write_ants_field(transform: ItkTransform, reference: Image, path: str | Path) -> None:
     """An ANTs-style displacement field: mm, float32, on the reference's grid."""
-    with written_whole(Path(path)) as part:
+    with written_by_itk(Path(path)) as part:
         sitk.WriteImage(
             sitk.Cast(displacement_image(transform, reference), sitk.sitkVectorFloat32),
             str(part),
@@ -175,7 +175,7 @@ def write_learn2reg_field(transform: ItkTransform, reference: Image, path: str |
         ::-1
     ]  # array order to (x, y, z)
     voxels = np.moveaxis(mm @ mm_to_index.T, -1, 0).astype(np.float32)
-    with written_whole(Path(path)) as part:
+    with written_by_itk(Path(path)) as part:
         sitk.WriteImage(
             sitk.GetImageFromArray(voxels, isVector=False), str(part), useCompression=True
         )

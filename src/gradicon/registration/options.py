@@ -1,19 +1,18 @@
 """How to register: the choices a person can make. The defaults need no tuning."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from gradicon.core.similarity import SIMILARITIES, penalty_weight
+from gradicon.devices import Device, choose_device
 from gradicon.errors import GradiconError
 from gradicon.models import Modality
 from gradicon.models.zoo import find
 from gradicon.registration.start import INITS, Init
 
 MODALITIES = ("auto", "ct", "mr")
-Device = Literal["auto", "cpu", "cuda"]
-DEVICES = ("auto", "cpu", "cuda")
 AUTO = "auto"
 NONE = "none"
 
@@ -59,11 +58,7 @@ class Options:
         _check_choice("initialisation", self.init, INITS)
         for modality in (self.fixed_modality, self.moving_modality):
             _check_choice("modality", modality, MODALITIES)
-        _check_choice("device", self.device, DEVICES)
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise GradiconError(
-                "device cuda: torch finds no GPU here; leave it at auto, or say cpu"
-            )
+        choose_device(self.device)
         if self.refine < 0 or (self.refine == 0 and self.model == NONE):
             least = 1 if self.model == NONE else 0
             raise GradiconError(
@@ -96,7 +91,7 @@ class Options:
     @property
     def torch_device(self) -> torch.device:
         """Where tensors go."""
-        return torch.device("cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu")
+        return choose_device(self.device)
 
 
 def _check_choice(what: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -6,16 +6,38 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
-from gradicon.training.processes import Machine, is_first_process
-from gradicon.training.recipe import read_recipe
-from gradicon.training.runlog import Report
-from gradicon.training.trainer import Outcome, resume, train
+from gradicon.ending import run_program, set_debug
+from gradicon.threads import bound_threads, wait_passively
+
+_PROGRAM = "python -m gradicon.training"
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m gradicon.training", description=__doc__)
+def main() -> None:
+    """Parse, train, and say in one line what went wrong if something did."""
+    wait_passively()
+    run_program(_run)
+
+
+def _run() -> None:
+    arguments = vars(_parse_arguments())
+    if arguments.pop("debug"):
+        set_debug()
+    from gradicon.training.command import TrainingRequest, progress_line, train_as_asked
+
+    bound_threads()
+    code = train_as_asked(
+        TrainingRequest(**arguments),
+        program=_PROGRAM,
+        command=f"{_PROGRAM} {shlex.join(sys.argv[1:])}",
+        on_log=lambda report: _say(progress_line(report)),
+        say=_say,
+    )
+    sys.exit(code)
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=_PROGRAM, description=__doc__)
     parser.add_argument("recipe", nargs="?", type=Path)
     parser.add_argument("--data", type=Path, help="the folder that `gradicon prepare` wrote")
     parser.add_argument("-o", "--out", type=Path, help="the folder of the run")
@@ -29,53 +51,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--devices", type=int, default=1, help="processes on this machine")
     parser.add_argument("--nodes", type=int, default=1)
-    parser.add_argument("--max-minutes", type=float)
-    given = parser.parse_args()
-    started = given.recipe is not None and given.data is not None and given.out is not None
-    if started == (given.resume is not None) or (
-        given.resume is not None and (given.recipe or given.out or given.start)
-    ):
-        parser.error(
-            "give RECIPE --data DATA -o RUN to start, or --resume RUN [--data DATA] to go on"
-        )
-    return given
+    parser.add_argument("--max-minutes", type=float, help="stop after so long")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of a mistake")
+    return parser.parse_args()
 
 
-def _tell(report: Report) -> None:
-    values = ", ".join(f"{name} {value:.4g}" for name, value in report.values.items())
-    sys.stderr.write(
-        f"stage {report.stage}, step {report.step} of {report.steps}, "
-        f"{report.steps_per_second:.3g}/s: {values}\n"
-    )
-
-
-def _run(given: argparse.Namespace) -> Outcome:
-    machine = Machine(given.device, given.devices, given.nodes)
-    command = f"python -m gradicon.training {shlex.join(sys.argv[1:])}"
-    common: dict[str, Any] = {
-        "machine": machine,
-        "max_minutes": given.max_minutes,
-        "command": command,
-        "on_log": _tell,
-    }
-    if given.resume is not None:
-        return resume(given.resume, data=given.data, **common)
-    return train(read_recipe(given.recipe), given.data, given.out, start=given.start, **common)
-
-
-def main() -> None:
-    """Parse, train, and say in one line what went wrong if something did."""
-    given = _arguments()
-    try:
-        outcome = _run(given)
-    except (ValueError, OSError) as error:
-        sys.exit(f"gradicon: {' '.join(str(error).split())}")
-    if outcome.stopped and is_first_process():
-        sys.stderr.write(
-            f"stopped at step {outcome.step} of {outcome.steps}: go on with --resume "
-            f"{given.resume or given.out}\n"
-        )
-    sys.exit(130 if outcome.stopped == "interrupted" else 0)
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 if __name__ == "__main__":

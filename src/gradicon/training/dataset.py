@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradicon.errors import GradiconError, MissingFileError
+from gradicon.files import sha256_of
 from gradicon.training.config import DataConfig
-from gradicon.training.files import sha256_of
 
 FORMAT = "gradicon-data-2"
 METADATA = "dataset.json"

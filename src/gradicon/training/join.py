@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from gradicon.errors import GradiconError
+from gradicon.files import folder_written_whole
 from gradicon.models.typed import read_section
 from gradicon.training.config import DataConfig
 from gradicon.training.dataset import IMAGES, LABELS, LANDMARKS, Dataset
-from gradicon.training.store import check_replaceable, complete, folder_of_data
+from gradicon.training.store import check_replaceable, complete
 
 _SHARED = (
     "shape",
@@ -34,7 +35,7 @@ def join(sources: Sequence[Path], out: Path, *, overwrite: bool = False) -> dict
     check_replaceable(out, overwrite=overwrite)
     datasets = [Dataset.open(source) for source in sources]
     config = _common_config(datasets)
-    with folder_of_data(out) as part:
+    with folder_written_whole(out) as part:
         _copy(part, datasets)
         return complete(part, config, _metadata(datasets))
 

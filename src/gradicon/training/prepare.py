@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from gradicon.errors import GradiconError
+from gradicon.files import folder_written_whole, sha256_of
 from gradicon.physical.lists import Item, Pair, read_images, read_pairs
 from gradicon.training.config import DataConfig, Recipe
 from gradicon.training.dataset import IMAGES, LABELS, LANDMARKS
-from gradicon.training.files import sha256_of
 from gradicon.training.scans import Scan, label_values, read_scan
-from gradicon.training.store import check_replaceable, complete, folder_of_data
+from gradicon.training.store import check_replaceable, complete
 
 _COARSE = 5.0  # times as long
 
@@ -40,7 +40,7 @@ def prepare(
     """
     check_replaceable(out, overwrite=overwrite)
     items, pairs = _listed(manifest, recipe.data, validation)
-    with folder_of_data(out) as part:
+    with folder_written_whole(out) as part:
         metadata = pairs | _store(part, items, recipe.data, manifest, on_image)
         _check_landmarks(metadata)
         return complete(part, recipe.data, metadata)

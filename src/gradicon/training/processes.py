@@ -12,6 +12,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import nn
 
+from gradicon.devices import choose_device
 from gradicon.errors import GradiconError
 
 
@@ -30,12 +31,7 @@ class Machine:
     nodes: int = 1
 
     def __post_init__(self) -> None:
-        if self.device not in ("auto", "cpu", "cuda"):
-            raise GradiconError(f"unknown device {self.device!r}: expected auto, cpu or cuda")
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise GradiconError(
-                "device cuda: torch finds no GPU here; leave it at auto, or say cpu"
-            )
+        choose_device(self.device)
         if self.devices < 1 or self.nodes < 1:
             raise GradiconError(
                 f"devices and nodes must be at least 1, got {self.devices} and {self.nodes}"
@@ -44,7 +40,7 @@ class Machine:
     @property
     def on_gpu(self) -> bool:
         """Whether it will be a GPU."""
-        return self.device != "cpu" and torch.cuda.is_available()
+        return choose_device(self.device).type == "cuda"
 
     @property
     def processes(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from gradicon.errors import UnwritableError
-from gradicon.training.files import write_whole
+from gradicon.files import written_whole
 from gradicon.training.state import METRICS, TENSORBOARD
 
 _LOGGER = logging.getLogger("gradicon.training")
@@ -88,7 +88,8 @@ def _forget_after(path: Path, step: int) -> None:
         if not line.endswith("\n") or json.loads(line)["step"] > step:
             break
         kept.append(line)
-    write_whole(path, lambda file: file.write("".join(kept).encode()), advice="make room first")
+    with written_whole(path, advice="make room first") as part:
+        part.write_bytes("".join(kept).encode())
 
 
 def _tensorboard(folder: Path, after: int) -> Any:  # noqa: ANN401 (it may not be installed)

@@ -11,8 +11,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from gradicon.errors import GradiconError, MissingFileError, UnwritableError
+from gradicon.files import written_whole
 from gradicon.models import Model, Preprocessing, Training, save
-from gradicon.training.files import write_whole
 
 RECIPE = "recipe.toml"
 LAST = "last.ckpt"
@@ -57,7 +57,9 @@ def write_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
     torch.save({field.name: vars(checkpoint)[field.name] for field in fields(checkpoint)}, content)
     body = content.getbuffer()
     header = _FORMAT + b" " + sha256(body).hexdigest().encode() + b"\n"
-    write_whole(run / LAST, lambda file: (file.write(header), file.write(body)), advice=_ADVICE)
+    with written_whole(run / LAST, advice=_ADVICE) as part, part.open("wb") as file:
+        file.write(header)
+        file.write(body)
 
 
 def read_checkpoint(run: Path) -> Checkpoint:
@@ -91,5 +93,6 @@ def write_model(path: Path, model: Model, preprocessing: Preprocessing, about: T
 
 def remove_leftovers(run: Path) -> None:
     """What a killed process was writing."""
-    for part in run.glob("*.part"):
-        part.unlink()
+    for pattern in (".part*", "*.part"):
+        for part in run.glob(pattern):
+            part.unlink()

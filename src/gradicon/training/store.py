@@ -1,10 +1,7 @@
 """A folder of prepared images, written whole or not at all; and arrays in memory put into one."""
 
 import json
-import os
-import shutil
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradicon.errors import FileInTheWayError, GradiconError, UnwritableError
+from gradicon.errors import FileInTheWayError, GradiconError
+from gradicon.files import folder_written_whole, sha256_of
 from gradicon.training.config import DataConfig
 from gradicon.training.dataset import FILES, FORMAT, IMAGES, LABELS, METADATA
-from gradicon.training.files import sha256_of
 
 Pairs = Sequence[tuple[int, int]]
 
@@ -60,7 +57,7 @@ def store_arrays(
         }
         for i in range(len(images))
     ]
-    with folder_of_data(out) as part:
+    with folder_written_whole(out) as part:
         np.save(part / IMAGES, images.astype(np.float16))
         if labels is not None:
             np.save(part / LABELS, labels)
@@ -72,23 +69,6 @@ def store_arrays(
             "labels": {} if labels is None else {str(k): k for k in range(int(labels.max()) + 1)},
         }
         return complete(part, config, metadata)
-
-
-@contextmanager
-def folder_of_data(out: Path) -> Generator[Path]:
-    """A folder beside `out` to write into, which takes its place if all goes well.
-
-    If anything fails, nothing of it is left, and what was at `out` is as it was.
-    """
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        part.mkdir(parents=True)
-        yield part
-        _put_in_place(part, out)
-    except OSError as error:
-        raise UnwritableError(f"{out}: could not be prepared: {error}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def complete(part: Path, config: DataConfig, metadata: dict[str, Any]) -> dict[str, Any]:
@@ -117,11 +97,3 @@ def check_replaceable(out: Path, *, overwrite: bool) -> None:
         )
     if not overwrite:
         raise FileInTheWayError(f"{out} exists: choose another place, or say --overwrite")
-
-
-def _put_in_place(part: Path, out: Path) -> None:
-    old = out.with_name(f".{out.name}.{os.getpid()}.old")
-    if out.exists():
-        out.rename(old)
-    part.rename(out)
-    shutil.rmtree(old, ignore_errors=True)

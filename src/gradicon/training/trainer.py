@@ -7,10 +7,10 @@ from pathlib import Path
 
 import gradicon
 from gradicon.errors import FileInTheWayError, GradiconError
+from gradicon.files import written_whole
 from gradicon.models import Model, Training, open_checkpoint
 from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
-from gradicon.training.files import write_whole
 from gradicon.training.lock import only_here
 from gradicon.training.loop import Loop
 from gradicon.training.pairs import owned
@@ -155,11 +155,8 @@ def _make_folder(run: Path, recipe: Recipe) -> None:
     if run.exists() and not (run.is_dir() and ((run / RECIPE).exists() or not any(run.iterdir()))):
         raise FileInTheWayError(f"{run} exists and is no folder of a run: choose another place")
     run.mkdir(parents=True, exist_ok=True)
-    write_whole(
-        run / RECIPE,
-        lambda file: file.write(recipe.text.encode()),
-        advice="make room, and start again",
-    )
+    with written_whole(run / RECIPE, advice="make room, and start again") as part:
+        part.write_bytes(recipe.text.encode())
 
 
 def _describe_training(recipe: Recipe, dataset: Dataset, command: str, origin: str) -> Training:
