@@ -94,7 +94,7 @@ def judge(transform: ItkTransform, pair: Pair) -> Record:
     moving = read_image(pair.moving.image)
     determinant = sitk.GetArrayFromImage(jacobian_image(transform, fixed))
     found: Record = {"folds_percent": 100 * float((determinant <= 0).mean())}
-    scores = score(read_extras(extras_of(pair), fixed, moving), transform)
+    scores = score(read_extras(extras_of(pair), fixed, moving), transform, fixed)
     if scores.dice_after:
         found |= {
             "mean_dice": mean(scores.dice_after.values()),

@@ -72,9 +72,13 @@ def test_everything_is_written(result: Path):
     }
     assert {path.name for path in result.iterdir()} == names
     report = json.loads((result / "report.json").read_text())
-    assert report["dice_after"]["1"] > report["dice_before"]["1"]
-    assert report["folds_percent"] == 0
-    assert len(report["landmark_error_after_mm"]) == 2
+    assert report["dice"]["after"]["1"] > report["dice"]["before"]["1"]
+    assert report["measures"]["folds"]["after"] == 0
+    assert len(report["landmark_errors_mm"]["after"]) == 2
+    for measure in report["measures"].values():
+        assert measure["what"]
+        assert measure["where"]
+        assert measure["better"] in ("lower", "higher", "0 is best")
     assert "gradicon register" in report["provenance"]["command"]
     labels = sitk.ReadImage(str(result / "warped_labels.nii.gz"))
     assert labels.GetPixelID() == sitk.sitkUInt8
@@ -139,7 +143,9 @@ def test_points_go_there_and_back(result: Path, tmp_path: Path):
         ).returncode
         == 0
     )
-    stated = json.loads((result / "report.json").read_text())["inverse_consistency_mm"]["max_mm"]
+    stated = json.loads((result / "report.json").read_text())["measures"]["inverse_error_largest"][
+        "after"
+    ]
     back = read_landmarks(tmp_path / "back.csv")
     assert np.linalg.norm(back.points_mm - start.points_mm, axis=1).max() <= stated + 1e-3
     there = read_landmarks(tmp_path / "there.fcsv").points_mm

@@ -80,6 +80,7 @@ def content(shape: tuple[int, ...] = SHAPE) -> ReportContent:
         jacobian=torch.rand(shape, generator=random) * 2.2 - 0.1,
         spacing_mm=SPACING_MM[-len(shape) :],
         numbers=[("Dice", "0.5", "0.8")],
+        meanings=[("Dice", "overlap of labels; higher is better")],
         tables=[("Dice by label", ["label", "after"], [["caudate", "0.7"]])],
         provenance=[("command", "gradicon register")],
         notes=["A note."],

@@ -28,6 +28,7 @@ def content(shape: tuple[int, ...] = (5, 6, 7)) -> ReportContent:
         jacobian=torch.rand(shape, generator=random) * 3 - 0.5,
         spacing_mm=(2.0, 1.0, 1.5)[: len(shape)],
         numbers=[("Dice", "0.5", "0.8"), ("Folds (%)", "", "0.01")],
+        meanings=[("Dice", "overlap <of> labels; higher is better")],
         tables=[("Dice by label", ["label", "before", "after"], [["caudate", "0.4", "0.7"]])],
         provenance=[("gradicon", "1.2.3")],
         notes=["A note."],
@@ -133,6 +134,7 @@ def saying(text: str) -> ReportContent:
         title=text,
         notes=[text],
         numbers=[(text, text, text)],
+        meanings=[(text, text)],
         tables=[(text, [text, text], [[text, text]])],
         provenance=[(text, text)],
     )
@@ -166,7 +168,9 @@ def test_everything_said_is_on_the_page():
 
 
 def test_nothing_to_say_leaves_no_empty_tables():
-    page = render_report(replace(content(), numbers=[], tables=[], provenance=[], notes=[]))
+    page = render_report(
+        replace(content(), numbers=[], meanings=[], tables=[], provenance=[], notes=[])
+    )
     assert "<table" not in page
     assert '<div class="tables"></div>' in page
     assert "<dl></dl>" in page

@@ -10,7 +10,7 @@ import typer
 from gradicon.core.similarity import PENALTY_WEIGHTS, SIMILARITIES
 from gradicon.devices import Device
 from gradicon.models import Modality
-from gradicon.registration.options import Options
+from gradicon.registration.options import Goal, Options
 from gradicon.registration.start import Init
 
 _WEIGHTS = ", ".join(f"{weight:g} with {name}" for name, weight in PENALTY_WEIGHTS.items())
@@ -21,6 +21,9 @@ DeviceChoice = Annotated[
 
 def _collect_options(
     *,
+    to: Annotated[
+        Goal, typer.Option(help="How far to go: rigid and affine maps deform nothing.")
+    ] = "deformable",
     model: Annotated[
         str,
         typer.Option(
@@ -56,6 +59,7 @@ def _collect_options(
 ) -> Callable[[], Options]:
     """The options, to be checked when the command asks for them."""
     return lambda: Options(
+        to=to,
         fixed_modality=fixed_modality,
         moving_modality=moving_modality,
         init=init,

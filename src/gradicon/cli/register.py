@@ -3,21 +3,20 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from gradicon.cli.choices import registers
 from gradicon.cli.common import (
-    OutFolder,
     Overwrite,
     optimisation_progress,
     refuse_existing,
     this_command,
 )
-from gradicon.registration.files import register_files
+from gradicon.registration.files import plan_files, register_files
 from gradicon.registration.options import Options
-from gradicon.registration.result.outputs import FILES
+from gradicon.registration.result.outputs import FILES, Outcome
 from gradicon.registration.result.scores import Extras
 
 
@@ -36,7 +35,9 @@ def register(
     moving: Annotated[
         Path, typer.Option("-m", "--moving", help="The image to be aligned.", show_default=False)
     ],
-    out: OutFolder,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="The folder for the results.")
+    ] = None,
     fixed_mask: Annotated[Path | None, typer.Option(help="Where the fixed image counts.")] = None,
     moving_mask: Annotated[Path | None, typer.Option(help="Where the moving image counts.")] = None,
     fixed_labels: Annotated[Path | None, typer.Option(help="To score: Dice per label.")] = None,
@@ -45,6 +46,13 @@ def register(
         Path | None, typer.Option(help="To carry along and score: .csv, .fcsv, .mrk.json.")
     ] = None,
     moving_landmarks: Annotated[Path | None, typer.Option(help="To score.")] = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(help="Another image of the moving scan, to warp along; again and again."),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print what would be done, as JSON, and do nothing.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print report.json on standard output.")
     ] = False,
@@ -54,46 +62,34 @@ def register(
     at.
 
     Example: `gradicon register -f fixed.nii.gz -m moving.nii.gz -o result`
+
+    Example: `gradicon register -f a_t1.nii.gz -m b_t1.nii.gz --to rigid --also b_t2.nii.gz -o out`
     """
     options = choose()
-    extras = Extras(fixed_labels, moving_labels, fixed_landmarks, moving_landmarks)
+    others = tuple(also or ())
+    extras = Extras(fixed_labels, moving_labels, fixed_landmarks, moving_landmarks, others)
+    masks = (fixed_mask, moving_mask)
+    if plan:
+        typer.echo(json.dumps(plan_files(fixed, moving, options, masks).as_dict(), indent=2))
+        return
+    if out is None:
+        raise typer.BadParameter("give -o OUT for the results, or --plan")
     refuse_existing([out], overwrite=overwrite)
     with optimisation_progress("registering") as show:
-        report = register_files(
-            fixed,
-            moving,
-            out,
-            options,
-            extras,
-            (fixed_mask, moving_mask),
-            command=this_command(),
-            on_step=show,
+        outcome = register_files(
+            fixed, moving, out, options, extras, masks, command=this_command(), on_step=show
         )
-    typer.echo(json.dumps(report, indent=2) if as_json else _summarise(out, report))
+    typer.echo(json.dumps(outcome.as_dict(), indent=2) if as_json else _summarise(out, outcome))
 
 
-def _summarise(out: Path, report: dict[str, Any]) -> str:
-    similarity = report["similarity"]
-    error = report["inverse_consistency_mm"]
+def _summarise(out: Path, outcome: Outcome) -> str:
+    found = outcome.found
     lines = [f"{out}: {', '.join(name for name in FILES if (out / name).exists())}"]
-    lines += [report["start"]["note"], report["made"]]
-    lines.append(
-        f"{similarity['name']} dissimilarity {similarity['before']:.4f} before, "
-        f"{similarity['after']:.4f} after"
-    )
-    if report["dice_after"]:
-        before, after = (
-            sum(d.values()) / len(d) for d in (report["dice_before"], report["dice_after"])
-        )
-        lines.append(f"mean Dice {before:.3f} before, {after:.3f} after")
-    if report["landmark_error_after_mm"]:
-        before, after = (
-            sum(e) / len(e)
-            for e in (report["landmark_error_before_mm"], report["landmark_error_after_mm"])
-        )
-        lines.append(f"mean landmark error {before:.2f} mm before, {after:.2f} mm after")
-    lines.append(
-        f"folds {report['folds_percent']:.3g} %, inverse consistency "
-        f"{error['mean_mm']:.3f} mm (largest {error['max_mm']:.2f})"
-    )
+    lines += [found.pair.start.note, found.made]
+    for measure in outcome.measures.values():
+        after = measure.write(measure.after)
+        if measure.before is not None:
+            lines.append(f"{measure.name}: {measure.write(measure.before)} before, {after} after")
+        else:
+            lines.append(f"{measure.name}: {after}")
     return "\n".join(lines)

@@ -129,9 +129,12 @@ def resample(
         raise GradiconError(f"image, reference and transform must be of one dimension, got {found}")
     if interpolation == "label":
         return _labels(image, reference, transform, outside)
-    return sitk.Resample(
-        image, reference, transform, _INTERPOLATORS[interpolation], outside, image.GetPixelID()
-    )
+    kind = image.GetPixelID()
+    how = _INTERPOLATORS[interpolation]
+    if interpolation == "nearest" or kind in (sitk.sitkFloat32, sitk.sitkFloat64):
+        return sitk.Resample(image, reference, transform, how, outside, kind)
+    found = sitk.Resample(image, reference, transform, how, outside, sitk.sitkFloat64)
+    return _rounded(found, image)
 
 
 def transform_points(transform: ItkTransform, points_mm: Matrix) -> Matrix:
@@ -196,6 +199,16 @@ def jacobian_image(transform: ItkTransform, reference: Image, *, log: bool = Fal
     determinant = sitk.Cast(sitk.DisplacementFieldJacobianDeterminant(along_axes), sitk.sitkFloat32)
     determinant.CopyInformation(reference)
     return sitk.Log(sitk.Maximum(determinant, 1e-9)) if log else determinant
+
+
+def _rounded(image: Image, like: Image) -> Image:
+    """The nearest whole numbers, in the pixel type of another image: ITK's cast cuts them off."""
+    kind = sitk.GetArrayViewFromImage(like).dtype
+    limits = np.iinfo(kind)
+    values = np.rint(sitk.GetArrayViewFromImage(image)).clip(limits.min, limits.max)
+    rounded = sitk.GetImageFromArray(values.astype(kind))
+    rounded.CopyInformation(image)
+    return rounded
 
 
 def _labels(image: Image, reference: Image, transform: ItkTransform, outside: float) -> Image:

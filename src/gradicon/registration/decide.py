@@ -18,7 +18,7 @@ _OF_ONE_KIND = ("lncc", "squared_lncc", "ncc", "mse")  # the same tissue is as b
 
 def choose_model(options: Options, dimension: int, *, one_kind: bool) -> Checkpoint | None:
     """The model to ask for a pair. `one_kind` is whether its images are of one modality."""
-    if options.model == NONE:
+    if options.model == NONE or options.to != "deformable":
         return None
     if options.model != AUTO:
         return open_checkpoint(find(options.model))
@@ -109,6 +109,8 @@ def _mask_outside(options: Options, prepared: Preprocessing | None) -> bool:
 
 
 def _way(model: Checkpoint | None, options: Options) -> Way:
+    if options.to != "deformable":
+        return options.to
     if model is None:
         return "from scratch"
     if options.refine_network:

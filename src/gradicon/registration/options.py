@@ -1,7 +1,7 @@
 """How to register: the choices a person can make. The defaults need no tuning."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -13,6 +13,8 @@ from gradicon.models.zoo import find
 from gradicon.registration.start import INITS, Init
 
 MODALITIES = ("auto", "ct", "mr")
+Goal = Literal["rigid", "affine", "deformable"]
+GOALS: tuple[Goal, ...] = get_args(Goal)
 AUTO = "auto"
 NONE = "none"
 
@@ -22,6 +24,8 @@ class Options:
     """The choices.
 
     Args:
+        to: what is looked for: "rigid" turns and shifts, "affine" stretches and shears as well,
+            "deformable" goes on from there.
         fixed_modality, moving_modality: "ct" clips to a window of Hounsfield units, "mr" at the 1st
             and 99th percentile.
         init: how the fields of view are brought together first.
@@ -41,6 +45,7 @@ class Options:
         device: where it is computed; "auto" takes a GPU where there is one.
     """
 
+    to: Goal = "deformable"
     fixed_modality: Modality = "auto"
     moving_modality: Modality = "auto"
     init: Init = "auto"
@@ -58,17 +63,11 @@ class Options:
         _check_choice("initialisation", self.init, INITS)
         for modality in (self.fixed_modality, self.moving_modality):
             _check_choice("modality", modality, MODALITIES)
+        _check_choice("goal", self.to, GOALS)
         choose_device(self.device)
-        if self.refine < 0 or (self.refine == 0 and self.model == NONE):
-            least = 1 if self.model == NONE else 0
-            raise GradiconError(
-                f"refine must be at least {least} here, got {self.refine}: without a "
-                "model it is all there is"
-            )
-        if self.refine_network and self.model == NONE:
-            raise GradiconError(
-                "refining the network needs a model: give one, or refine the fields"
-            )
+        if self.refine < 0:
+            raise GradiconError(f"refine must not be negative, got {self.refine}")
+        _refuse_contradictions(self)
         if self.model not in (AUTO, NONE):
             find(self.model)
         if not self.penalty_weight > 0:
@@ -82,7 +81,7 @@ class Options:
     @property
     def refines_fields(self) -> bool:
         """Whether fields are optimised, rather than a network, or nothing."""
-        return self.refine > 0 and not self.refine_network
+        return self.to == "deformable" and self.refine > 0 and not self.refine_network
 
     def as_dict(self) -> dict[str, Any]:
         """The choices for the record, with the weight that is used."""
@@ -92,6 +91,40 @@ class Options:
     def torch_device(self) -> torch.device:
         """Where tensors go."""
         return choose_device(self.device)
+
+
+def _refuse_contradictions(options: Options) -> None:
+    """Name two choices that cannot both be had, and why."""
+    named = options.model not in (AUTO, NONE)
+    pairs = [
+        (
+            options.refine == 0 and options.model == NONE and options.to == "deformable",
+            ("--refine 0", "--model none", "without a model, refinement is all there is"),
+        ),
+        (
+            options.refine_network and options.model == NONE,
+            ("--refine-network", "--model none", "there is no network to refine"),
+        ),
+        (
+            options.refine_network and options.refine == 0,
+            ("--refine-network", "--refine 0", "a network is refined by that many steps"),
+        ),
+        (
+            options.to != "deformable" and options.refine_network,
+            (f"--to {options.to}", "--refine-network", "a network deforms"),
+        ),
+        (
+            options.to != "deformable" and named,
+            (f"--to {options.to}", f"--model {options.model}", "a model deforms"),
+        ),
+        (
+            options.to != "deformable" and options.init == "none",
+            (f"--to {options.to}", "--init none", "that start is not to be moved"),
+        ),
+    ]
+    for contradict, (one, other, why) in pairs:
+        if contradict:
+            raise GradiconError(f"{one} and {other} contradict each other: {why}")
 
 
 def _check_choice(what: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -14,7 +14,14 @@ from gradicon.physical.space import Space
 from gradicon.registration.presets import Presets
 from gradicon.registration.start import Init
 
-Way = Literal["from scratch", "answer alone", "answer and fields", "answer and network"]
+Way = Literal[
+    "rigid",
+    "affine",
+    "from scratch",
+    "answer alone",
+    "answer and fields",
+    "answer and network",
+]
 Shape = tuple[int, ...]
 
 
@@ -92,7 +99,7 @@ class Plan:
     """All that is decided about a registration before it is run.
 
     Args:
-        way: which of the four ways through it.
+        way: which of the ways through it.
         model: the network to ask, if one is: its file, opened.
         start: how the fields of view are brought together; "model" is as in its training.
         kinds: "ct" or "mr", of fixed and moving.
@@ -124,6 +131,11 @@ class Plan:
     weight: float
     seed: int
     presets: Presets
+
+    @property
+    def deforms(self) -> bool:
+        """Whether more is looked for than a rigid or affine map."""
+        return self.way not in ("rigid", "affine")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for a report: what was decided, without the presets behind it."""

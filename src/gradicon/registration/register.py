@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,7 +13,13 @@ from gradicon.core.objective import dissimilarity
 from gradicon.core.transform import DisplacementField, identity
 from gradicon.physical.images import Image, from_sitk
 from gradicon.physical.space import Space
-from gradicon.physical.transforms import ItkTransform, inverse_to_itk, resample, to_itk
+from gradicon.physical.transforms import (
+    ItkTransform,
+    affine_to_itk,
+    inverse_to_itk,
+    resample,
+    to_itk,
+)
 from gradicon.registration.decide import make_plan
 from gradicon.registration.options import Options
 from gradicon.registration.pair import Pair, Scan, Source, lay_out, read_pair
@@ -103,16 +110,14 @@ def _hand_over(
     """The maps in millimetres, their inverse, and the moving image resampled."""
     fixed, moving = scans
     phi, rough_inverse = (each.to("cpu") for each in maps)
-    inverse_phi = improve_inverse(phi, rough_inverse, plan.presets)
-    grid = pair.space.resized(phi.u.shape[2:])
-    reached = Space(grid.shape, pair.start.matrix @ grid.index_to_mm)  # in moving's mm
-    transform = to_itk(phi, grid, reached)
+    inverse_phi = improve_inverse(phi, rough_inverse, plan.presets) if plan.deforms else phi
+    transform, inverse = _to_mm(phi, inverse_phi, pair, plan)
     darkest = float(from_sitk(moving.image).data.min())
     still = identity(len(pair.space.shape)).materialise(pair.space.shape)
     return Registration(
         warped=resample(moving.image, fixed.image, transform, outside=darkest),
         transform=transform,
-        inverse=inverse_to_itk(inverse_phi, grid, reached),
+        inverse=inverse,
         phi=phi,
         inverse_phi=inverse_phi,
         pair=pair,
@@ -123,6 +128,18 @@ def _hand_over(
         made=made,
         seconds=time.perf_counter() - began,
     )
+
+
+def _to_mm(
+    phi: DisplacementField, inverse_phi: DisplacementField, pair: Pair, plan: Plan
+) -> tuple[ItkTransform, ItkTransform]:
+    """Both maps with the affine start, in millimetres; without a deformation, the start alone."""
+    if not plan.deforms:
+        matrix = pair.start.matrix
+        return affine_to_itk(matrix), affine_to_itk(np.linalg.inv(matrix).astype(np.float64))
+    grid = pair.space.resized(phi.u.shape[2:])
+    reached = Space(grid.shape, pair.start.matrix @ grid.index_to_mm)  # in moving's mm
+    return to_itk(phi, grid, reached), inverse_to_itk(inverse_phi, grid, reached)
 
 
 def _compare(pair: Pair, phi: DisplacementField, plan: Plan) -> float:

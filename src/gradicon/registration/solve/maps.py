@@ -24,6 +24,8 @@ OnStep = Callable[[int, int, Objective], None]
 
 def solve(pair: Pair, plan: Plan, on_step: OnStep | None = None) -> tuple[Maps, str]:
     """Both maps, and in words how they were found."""
+    if not plan.deforms:
+        return _still(pair), f"nothing was deformed: the {plan.way} map of the start is the answer"
     if plan.model is None:
         made = "no model was asked: the fields were optimised from scratch"
         return _from_scratch(pair, plan, plan.fields, on_step), made
@@ -69,9 +71,14 @@ def _ask_network(seen: Images, plan: Plan, on_step: OnStep | None) -> Maps:
 
 def _from_scratch(pair: Pair, plan: Plan, fields: FieldPlan | None, on_step: OnStep | None) -> Maps:
     assert fields is not None
+    return _optimise(pair, plan, fields, _still(pair), 0.0, on_step)
+
+
+def _still(pair: Pair) -> Maps:
+    """Maps that move nothing."""
     shape = pair.space.shape
     still = identity(len(shape), device=pair.fixed.device).materialise(shape)
-    return _optimise(pair, plan, fields, (still, still), 0.0, on_step)
+    return still, still
 
 
 def _refine_fields(
