@@ -1,5 +1,6 @@
 """Array shapes and types are checked at run time in tests, and only there."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
+
+os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; before anything imports Triton
 
 SOURCE = Path(__file__).parents[1] / "src"
 MODULES = [

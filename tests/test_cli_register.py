@@ -445,7 +445,7 @@ def test_batch_goes_on_after_a_failure_and_resumes(tmp_path: Path):
     told = gradicon("batch", tmp_path / "pairs.csv", "-o", tmp_path / "out", "--refine", "2")
     assert told.returncode == 1
     assert "gradicon: 1 of 3 pairs failed" in told.stderr
-    assert "inverse consistency [mm]" in told.stdout
+    assert "inverse error [mm]" in told.stdout
     with (tmp_path / "out/summary.csv").open() as file:
         table = list(csv.DictReader(file))
     assert [row["status"] for row in table] == ["done", "failed", "done"]

@@ -2,7 +2,6 @@
 float32: rounding hides no mistake.
 """
 
-import os
 import sys
 from copy import deepcopy
 
@@ -16,7 +15,6 @@ from gradicon.core.unet import UNet
 
 if sys.platform != "linux":
     pytest.skip("Triton runs on Linux only", allow_module_level=True)
-os.environ["TRITON_INTERPRET"] = "1"
 
 from gradicon.fast.availability import kernels_apply
 from gradicon.fast.fused.sampling import fused_sample

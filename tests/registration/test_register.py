@@ -279,9 +279,18 @@ def test_masks_black_out_or_weigh(found: Registration):
         ({"similarity": "ssd"}, "unknown similarity 'ssd': expected one of lncc"),
         ({"init": "rigid"}, "unknown initialisation 'rigid'"),
         ({"fixed_modality": "pet"}, "unknown modality 'pet'"),
-        ({"refine": 0, "model": "none"}, "refine must be at least 1 here, got 0"),
-        ({"refine_network": True, "model": "none"}, "refining the network needs a model"),
+        ({"refine": 0, "model": "none"}, "--refine 0 and --model none contradict each other"),
+        (
+            {"refine_network": True, "model": "none"},
+            "--refine-network and --model none contradict each other",
+        ),
         ({"weight": 0}, "weight must be positive"),
+        ({"refine": -1}, "refine must not be negative, got -1"),
+        ({"refine_network": True, "refine": 0}, "--refine-network and --refine 0 contradict"),
+        ({"to": "rigid", "refine_network": True}, "--to rigid and --refine-network contradict"),
+        ({"to": "affine", "model": "default"}, "--to affine and --model default contradict"),
+        ({"to": "affine", "init": "none"}, "--to affine and --init none contradict"),
+        ({"to": "elastic"}, "unknown goal 'elastic': expected one of rigid, affine, deformable"),
     ],
 )
 @pytest.mark.usefixtures("unhooked")

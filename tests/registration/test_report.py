@@ -128,7 +128,7 @@ def test_tensors_of_any_layout_and_precision_are_taken():
 
 
 def saying(text: str) -> ReportContent:
-    """A report with `text` in every place that takes text, 13 on the page."""
+    """A report with `text` in every place that takes text, 15 on the page."""
     return replace(
         content(),
         title=text,
@@ -143,7 +143,7 @@ def saying(text: str) -> ReportContent:
 def test_hostile_text_stays_text():
     tame, hostile = (Reader(render_report(saying(text))) for text in ("tame", HOSTILE))
     assert hostile.tags == tame.tags
-    assert hostile.text.count(HOSTILE) == 13
+    assert hostile.text.count(HOSTILE) == 15
 
 
 def test_a_file_name_that_is_no_unicode_can_be_written():
