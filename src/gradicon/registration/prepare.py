@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from gradicon.core.sampling import inside, sample, shrink
-from gradicon.core.similarity import mutual_information, ncc
 from gradicon.errors import GradiconError
 from gradicon.models import Grid, read_header
 from gradicon.physical.images import Image, as_image, from_sitk, same_grid
@@ -17,7 +16,7 @@ from gradicon.physical.intensity import ct_window, looks_like_ct, mr_quantile
 from gradicon.physical.space import Space
 from gradicon.physical.volume import Volume
 from gradicon.registration.options import Modality, Options
-from gradicon.registration.start import Start, initialise, unit_affine
+from gradicon.registration.start import Start, find_start, unit_affine
 
 Source = str | Path | Image | Volume
 MOST_VOXELS = 5_500_000  # of the working grid: a brain at 1 mm
@@ -80,12 +79,8 @@ def prepare(
     if grid is not None and options.init == "auto" and not (header and header.augmented):
         start = _as_in_training(grid, fixed_volume.space, moving_volume.space)
     else:
-        start = initialise(
-            fixed_volume,
-            moving_volume,
-            options.init,
-            ncc if fixed_kind == moving_kind else mutual_information,
-        )
+        one_kind = fixed_kind == moving_kind
+        start = find_start(fixed_volume, moving_volume, options.init, one_kind=one_kind)
     own = working_space(fixed_volume.space)
     seen = None
     space = own
