@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from gradicon.core.sampling import sample
-from gradicon.core.similarity import mutual_information, ncc
 from gradicon.errors import GradiconError
 from gradicon.models import Preprocessing
 from gradicon.physical import preprocess
@@ -18,7 +17,7 @@ from gradicon.physical.preprocess import Kind, Scaling, View, place_grid
 from gradicon.physical.space import Space
 from gradicon.physical.volume import Volume
 from gradicon.registration.plan import Plan
-from gradicon.registration.start import Start, initialise
+from gradicon.registration.start import Init, Start, align, find_start
 
 Source = str | Path | Image | Volume
 
@@ -135,8 +134,7 @@ def _source(scan: Scan, plan: Plan, kind: Kind) -> preprocess.Source:
 def _start(fixed: preprocess.Source, moving: preprocess.Source, plan: Plan) -> Start:
     """The affine start: searched for, or the one that a model expects, voxel on voxel."""
     if plan.start != "model":
-        similarity = ncc if plan.kinds[0] == plan.kinds[1] else mutual_information
-        return initialise(fixed.scaled, moving.scaled, plan.start, similarity)
+        return _search(fixed.scaled, moving.scaled, plan, plan.start)
     grid = _moving_grid(moving.volume.space, plan)
     matrix = grid.unit_to_mm @ np.linalg.inv(plan.space.unit_to_mm)
     size = " x ".join(map(str, grid.shape))
@@ -144,6 +142,15 @@ def _start(fixed: preprocess.Source, moving: preprocess.Source, plan: Plan) -> S
     if _prepared(plan).crop == "fit":
         how = "whole images resized to"
     return Start(matrix, "model", f"started as the model was trained: {how} {size} voxels")
+
+
+def _search(fixed: Volume, moving: Volume, plan: Plan, how: Init) -> Start:
+    """The map that a deformation starts from, or that is the answer."""
+    one_kind = plan.kinds[0] == plan.kinds[1]
+    preset = plan.presets.start
+    if plan.way == "rigid" or plan.way == "affine":
+        return align(fixed, moving, plan.way, one_kind=one_kind, how=how, preset=preset)
+    return find_start(fixed, moving, how, one_kind=one_kind, preset=preset)
 
 
 def _views(fixed: Scan, moving: Scan, space: Space, start: Start, plan: Plan) -> tuple[View, View]:
