@@ -113,13 +113,14 @@ class FieldPreset:
 class AnswerPreset:
     """What becomes of a network's answer."""
 
-    held: float = 0.1
-    """How strongly refinement is pulled back to an answer that makes the images alike entirely."""
+    held: float = 1000.0
+    """How strongly refinement is pulled back to an answer that makes the images alike entirely: the
+    weight of the mean squared distance, where 1 is the field of view."""
 
     unlike: float = 0.15
     """1 - LNCC of an answer from which on there is no pull: likeness has much to say there."""
 
-    least: float = 0.02
+    least: float = 200.0
     """The pull where the network's grid is `finer` than the images, and it saw all their detail."""
 
     finer: float = 1.6
