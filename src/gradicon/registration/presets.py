@@ -8,7 +8,7 @@ it, on training pairs: docs/results/presets.md has the table. What a user may ch
 from dataclasses import dataclass, field
 from typing import final
 
-ALGORITHM = 2
+ALGORITHM = 3
 """Goes up by one whenever the same files and options give another result, so that results which
 were kept are not taken for new ones."""
 
