@@ -7,9 +7,10 @@ import torch
 from gradicon.core.sampling import inside, sample, unit_grid
 from gradicon.errors import GradiconError
 from gradicon.physical.images import from_sitk
+from gradicon.physical.preprocess import unit_map
 from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
-from gradicon.registration.start import align, find_start, unit_affine
+from gradicon.registration.start import align, find_start
 from gradicon.registration.start.search import turned_by, turns
 from registration.pairs import sample_image
 
@@ -62,7 +63,7 @@ def moved(volume: Volume, linear: Matrix, shift: Matrix | float = 0.0) -> tuple[
     count = round(1.2 * largest / size)
     grid = volume.space.centered((count,) * dimension, (size,) * dimension)
     grid = Space(grid.shape, np.round(grid.index_to_mm, 6))
-    x = unit_affine(np.linalg.inv(there), grid, volume.space).on_grid(grid.shape)
+    x = unit_map(grid, volume.space, np.linalg.inv(there)).on_grid(grid.shape)
     return Volume(sample(volume.data, x) * inside(x), grid), there
 
 

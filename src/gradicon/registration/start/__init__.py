@@ -4,6 +4,6 @@
 answer. Both search orientations and shifts from coarse to fine, in mm.
 """
 
-from gradicon.registration.start.decide import INITS, Init, Start, align, find_start, unit_affine
+from gradicon.registration.start.decide import INITS, Init, Start, align, find_start
 
-__all__ = ["INITS", "Init", "Start", "align", "find_start", "unit_affine"]
+__all__ = ["INITS", "Init", "Start", "align", "find_start"]

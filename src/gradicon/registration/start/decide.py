@@ -8,9 +8,9 @@ import torch
 
 from gradicon.core.sampling import inside, sample, unit_grid
 from gradicon.core.similarity import ncc
-from gradicon.core.transform import Affine
 from gradicon.errors import GradiconError
-from gradicon.physical.space import Matrix, Space
+from gradicon.physical.preprocess import unit_map
+from gradicon.physical.space import Matrix
 from gradicon.physical.volume import Volume
 from gradicon.registration.presets import START, StartPreset
 from gradicon.registration.start.content import pooled
@@ -100,16 +100,6 @@ def align(
     return Start(pair.matrix(maps, rigid=to == "rigid"), to, note)
 
 
-def unit_affine(matrix: Matrix, fixed: Space, moving: Space) -> Affine:
-    """An affine map in mm as a map of fixed's unit cube to moving's, rounded: it is the same
-    however the world is turned.
-    """
-    unit = torch.from_numpy(
-        np.round(np.linalg.inv(moving.unit_to_mm) @ matrix @ fixed.unit_to_mm, 12)
-    ).float()
-    return Affine(unit[None, :-1, :-1], unit[None, :-1, -1])
-
-
 def _check(how: str) -> None:
     if how not in INITS:
         raise GradiconError(f"unknown initialisation {how!r}: expected one of {', '.join(INITS)}")
@@ -171,7 +161,7 @@ def _as_asked(fixed: Volume, moving: Volume, how: Init) -> Start:
     matrix = np.eye(len(shift) + 1)
     matrix[:-1, -1] = shift
     small = _small(fixed).space
-    if not inside(unit_affine(matrix, small, moving.space).on_grid(small.shape)).any():
+    if not inside(unit_map(small, moving.space, matrix).on_grid(small.shape)).any():
         raise GradiconError(
             f"the fields of view do not overlap with --init {how}: use --init auto, "
             "center or moments"
@@ -183,8 +173,7 @@ def _correlation(fixed: Volume, moving: Volume) -> float:
     """Of the images as they lie, where both are; 0 if that is nearly nowhere."""
     small = _small(fixed)
     other = _small(moving)
-    places = unit_affine(np.eye(len(small.space.shape) + 1), small.space, other.space)
-    x = places.on_grid(small.space.shape)
+    x = unit_map(small.space, other.space).on_grid(small.space.shape)
     seen = inside(x)
     if seen.mean() < _LEAST_OVERLAP:
         return 0.0
