@@ -82,9 +82,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Public names are imported when first asked for. The command line has to say how threads wait
-    before torch is imported, and `register` needs SimpleITK, which a machine that trains may not
-    have.
+    """Public names are imported when first asked for.
+
+    The command line has to say how threads wait before torch is imported, and `register` needs
+    SimpleITK, which a machine that trains may not have.
     """
     for home, names in _HOMES.items():
         if name in names:

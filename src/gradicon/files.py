@@ -14,8 +14,10 @@ _ADVICE = "make room, or choose another place"
 
 @contextmanager
 def written_whole(path: str | Path, *, advice: str = _ADVICE) -> Generator[Path]:
-    """A path beside `path`, with the same extension, to write to. What is written there takes the
-    place of `path` when the block has ended well, and is removed when it has not.
+    """A path beside `path`, with the same extension, to write to.
+
+    What is written there takes the place of `path` when the block has ended well, and is removed
+    when it has not.
 
     `advice` ends the one-line error of a disk that is full.
     """
@@ -34,8 +36,10 @@ def written_whole(path: str | Path, *, advice: str = _ADVICE) -> Generator[Path]
 
 @contextmanager
 def folder_written_whole(path: str | Path, *, advice: str = _ADVICE) -> Generator[Path]:
-    """A new folder beside `path` to write into. It takes the place of `path`, which may be a folder
-    already, when the block has ended well; otherwise nothing stays behind.
+    """A new folder beside `path` to write into.
+
+    It takes the place of `path`, which may be a folder already, when the block has ended well;
+    otherwise nothing stays behind.
     """
     path = Path(path)
     if path.exists() and not path.is_dir():

@@ -1,5 +1,6 @@
-"""How many threads a program of ours takes, and how they wait. For the command lines only:
-importing gradicon changes nothing of this in somebody's program.
+"""How many threads a program of ours takes, and how they wait.
+
+For the command lines only: importing gradicon changes nothing of this in somebody's program.
 """
 
 import os

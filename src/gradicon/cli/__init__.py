@@ -36,8 +36,9 @@ _FILES = {
 
 
 def run() -> None:
-    """Run the command that `sys.argv` names. Only its file is imported: most import torch, which
-    takes a second.
+    """Run the command that `sys.argv` names.
+
+    Only its file is imported: most import torch, which takes a second.
     """
     named = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     app = typer.Typer(

@@ -30,8 +30,10 @@ def batch(
         bool, typer.Option("--again", help="Register pairs that are done already, too.")
     ] = False,
 ) -> None:
-    """Register every pair of a list: one folder each, a summary.csv and summary.json. Run it again,
-    and it goes on where it was; pairs whose files, model or algorithm changed are done anew.
+    """Register every pair of a list: one folder each, a summary.csv and summary.json.
+
+    Run it again, and it goes on where it was; pairs whose files, model or algorithm changed are
+    done anew.
 
     Columns: fixed, moving, and where there are any fixed_labels, moving_labels, fixed_landmarks,
     moving_landmarks, fixed_mask and moving_mask; paths are relative to the file. A pair that fails

@@ -35,8 +35,9 @@ def train(
         float | None, typer.Option(min=0, help="Stop after so long, with a checkpoint.")
     ] = None,
 ) -> None:
-    """Train a model by a recipe, in two stages. Ctrl-C stops it with a checkpoint, and --resume
-    goes on.
+    """Train a model by a recipe, in two stages.
+
+    Ctrl-C stops it with a checkpoint, and --resume goes on.
 
     Example: `gradicon train recipes/hippocampus.toml --data data -o run`
 

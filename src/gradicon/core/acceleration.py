@@ -25,8 +25,10 @@ _made: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("made of weigh
 
 
 def accelerated(operation: Operation, *arguments: object) -> Tensor | None:
-    """What fast code computes for an operation. None where there is none for these arguments, and
-    wherever it is not wanted (`is_wanted`): then the caller computes it itself.
+    """What fast code computes for an operation.
+
+    None where there is none for these arguments, and wherever it is not wanted (`is_wanted`): then
+    the caller computes it itself.
     """
     if not is_wanted():
         return None
@@ -75,8 +77,9 @@ def is_recorded(values: Tensor) -> bool:
 
 @contextmanager
 def weights_held_still() -> Generator[None]:
-    """A promise: within this block no weight changes. So what fast code makes of one, such as its
-    copy in half precision, is made once.
+    """A promise: within this block no weight changes.
+
+    So what fast code makes of one, such as its copy in half precision, is made once.
     """
     token = _made.set({})
     try:

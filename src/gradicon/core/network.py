@@ -68,8 +68,9 @@ class Displace(RegistrationNetwork):
 
 @final
 class Down(RegistrationNetwork):
-    """Down{Phi}[A, B] = Phi[AvgPool(A, 2), AvgPool(B, 2)]. A transform has no resolution, so
-    nothing is scaled back.
+    """Down{Phi}[A, B] = Phi[AvgPool(A, 2), AvgPool(B, 2)].
+
+    A transform has no resolution, so nothing is scaled back.
     """
 
     def __init__(self, net: RegistrationNetwork) -> None:
@@ -138,8 +139,9 @@ def check_pair(moving: Tensor, fixed: Tensor) -> None:
 
 
 def check_finite(moving: Tensor, fixed: Tensor) -> None:
-    """Refuse NaN and infinite voxels. Left out while a graph is traced or captured: it depends on
-    the data.
+    """Refuse NaN and infinite voxels.
+
+    Left out while a graph is traced or captured: it depends on the data.
     """
     if is_recorded(moving):
         return

@@ -1,5 +1,6 @@
-"""What is minimised: similarity both ways, plus a penalty on the maps. All regularizers are plain
-functions of transforms.
+"""What is minimised: similarity both ways, plus a penalty on the maps.
+
+All regularizers are plain functions of transforms.
 
 The points `x` of a penalty are given by the caller: nothing here draws random numbers.
 """
@@ -157,8 +158,9 @@ def dissimilarity_at(
     fixed_mask: Tensor | None,
     similarity: Similarity,
 ) -> Scalar:
-    """The same, where x are the places in moving of fixed's voxels. Masks have no gradient:
-    shrinking the overlap must not pay.
+    """The same, where x are the places in moving of fixed's voxels.
+
+    Masks have no gradient: shrinking the overlap must not pay.
     """
     masks = [] if fixed_mask is None else [fixed_mask]
     if moving_mask is not None:

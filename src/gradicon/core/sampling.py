@@ -123,8 +123,9 @@ def box_mean(image: Tensor, axis: int, radius: int) -> Tensor:
 
 
 def inside(x: Float[Tensor, "b d *p"], *, tolerance: float = 1e-4) -> Float[Tensor, "b 1 *p"]:
-    """1 where coordinates (B, D, *P) lie in the unit cube, else 0: (B, 1, *P). The tolerance
-    keeps points of the faces inside, whatever was rounded.
+    """1 where coordinates (B, D, *P) lie in the unit cube, else 0: (B, 1, *P).
+
+    The tolerance keeps points of the faces inside, whatever was rounded.
     """
     return ((x >= -tolerance) & (x <= 1 + tolerance)).all(1, keepdim=True).to(x.dtype)
 

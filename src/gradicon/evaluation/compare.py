@@ -32,6 +32,7 @@ def compare(
     a: Mapping[str, Any], b: Mapping[str, Any], *, confidence: float = 0.95
 ) -> list[Difference]:
     """Paired differences of two tables, by Student's t.
+
     The tables must share two pairs at least.
     """
     first, second = ({record["pair"]: record for record in table["records"]} for table in (a, b))

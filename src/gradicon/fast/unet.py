@@ -67,8 +67,9 @@ def _doubled(x: Tensor) -> Tensor:
 
 
 def _convolved(conv: nn.Conv2d | nn.Conv3d, x: Tensor) -> Tensor:
-    """conv(x), a convolution of width 3. An image that is nearly large enough for oneDNN gets
-    channels of zeros.
+    """conv(x), a convolution of width 3.
+
+    An image that is nearly large enough for oneDNN gets channels of zeros.
     """
     missing = _ONEDNN // x.shape[2:-1].numel() + 1 - x.shape[:2].numel()
     if not (

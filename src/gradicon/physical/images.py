@@ -23,8 +23,9 @@ _FEWEST_VOXELS = 4
 
 
 class CheckedImage(Image):
-    """An image that `read_image` has checked, so that nobody checks it again. Whoever writes into
-    one makes it an `Image` first.
+    """An image that `read_image` has checked, so that nobody checks it again.
+
+    Whoever writes into one makes it an `Image` first.
     """
 
 
@@ -49,8 +50,9 @@ def read_volume(path: str | Path) -> Volume:
 
 
 def read_space(path: str | Path) -> Space | None:
-    """Where an image file's voxels lie, by its header alone: nothing is read of the voxels. None of
-    a DICOM folder, whose slices say it only all together.
+    """Where an image file's voxels lie, by its header alone: nothing is read of the voxels.
+
+    None of a DICOM folder, whose slices say it only all together.
     """
     if Path(path).is_dir():
         return None
@@ -90,8 +92,9 @@ def as_image(source: "str | Path | Image | Volume") -> Image:
 
 
 def from_sitk(image: Image) -> Volume:
-    """A SimpleITK image as a volume. Unsigned integers, of which torch has few, become the next
-    larger signed ones.
+    """A SimpleITK image as a volume.
+
+    Unsigned integers, of which torch has few, become the next larger signed ones.
     """
     array = sitk.GetArrayFromImage(image)
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
@@ -109,8 +112,9 @@ def to_sitk(volume: Volume) -> Image:
 
 
 def space_of(image: Image | sitk.ImageFileReader) -> Space:
-    """The space of a SimpleITK image, without time. ITK's indices are (x, y, z), ours are in array
-    order: the columns are reversed.
+    """The space of a SimpleITK image, without time.
+
+    ITK's indices are (x, y, z), ours are in array order: the columns are reversed.
     """
     rank = image.GetDimension()
     axes = min(rank, 3)
@@ -215,8 +219,9 @@ def _checked(image: Image, name: str) -> Image:
 
 
 def reason(error: RuntimeError | UnicodeDecodeError) -> str:
-    """The last line of what ITK says, which is the one that matters. Of bytes that are no text it
-    says nothing readable.
+    """The last line of what ITK says, which is the one that matters.
+
+    Of bytes that are no text it says nothing readable.
     """
     return (
         "damaged"

@@ -1,5 +1,6 @@
-"""Landmark files in and out: tables (.csv) and the fiducials of 3D Slicer (.fcsv, .mrk.json). In
-memory, points are LPS mm.
+"""Landmark files in and out: tables (.csv) and the fiducials of 3D Slicer (.fcsv, .mrk.json).
+
+In memory, points are LPS mm.
 """
 
 from dataclasses import dataclass

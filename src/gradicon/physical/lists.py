@@ -74,8 +74,10 @@ def read_pairs(path: Path) -> list[Pair]:
 def _read_rows(
     path: Path, required: Sequence[str], *, known: Sequence[str]
 ) -> list[dict[str, str]]:
-    """The rows by column. A list that is missing, empty, no CSV, or without a required column is
-    refused by name; then `known` are named, too: the columns that it may also have.
+    """The rows by column.
+
+    A list that is missing, empty, no CSV, or without a required column is refused by name; then
+    `known` are named, too: the columns that it may also have.
     """
     if not path.is_file():
         raise MissingFileError(f"{path}: no such list")
@@ -109,8 +111,9 @@ def _item(path: Path, number: int, row: Mapping[str, str], image: str, prefix: s
 
 
 def _path_in(path: Path, number: int, row: Mapping[str, str], column: str) -> Path | None:
-    """The file that a cell names, None if the cell is empty or the column is not there. A file that
-    does not exist is refused.
+    """The file that a cell names, None if the cell is empty or the column is not there.
+
+    A file that does not exist is refused.
     """
     text = row.get(column, "").strip()
     if not text:

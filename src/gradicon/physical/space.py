@@ -41,8 +41,9 @@ class Space:
 
     @property
     def unit_to_mm(self) -> Matrix:
-        """The homogeneous matrix M from the unit cube to LPS mm. An axis of one voxel is one voxel
-        long.
+        """The homogeneous matrix M from the unit cube to LPS mm.
+
+        An axis of one voxel is one voxel long.
         """
         return self.index_to_mm @ np.diag([*(max(n - 1, 1) for n in self.shape), 1.0])
 

@@ -27,8 +27,9 @@ class Volume:
             )
 
     def resized(self, shape: Sequence[int]) -> "Volume":
-        """The same field of view with another number of voxels, read linearly. The data must be
-        floating point.
+        """The same field of view with another number of voxels, read linearly.
+
+        The data must be floating point.
         """
         return Volume(
             sample(self.data, unit_grid(shape, like=self.data)), self.space.resized(shape)

@@ -1,5 +1,6 @@
-"""What a training run is made of: sections of frozen values. The defaults are the paper's (Sec.
-4.2).
+"""What a training run is made of: sections of frozen values.
+
+The defaults are the paper's (Sec. 4.2).
 """
 
 from dataclasses import dataclass, fields
@@ -167,8 +168,10 @@ class TrainingConfig:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A whole recipe. `model.stage` is the stage that training ends with; `text` is the file it was
-    read from, word for word.
+    """A whole recipe.
+
+    `model.stage` is the stage that training ends with; `text` is the file it was read from, word
+    for word.
     """
 
     data: DataConfig

@@ -1,5 +1,6 @@
-"""From scans to what training reads: one folder, made once. The only part of training that opens
-medical image files.
+"""From scans to what training reads: one folder, made once.
+
+The only part of training that opens medical image files.
 """
 
 import json

@@ -15,8 +15,9 @@ from gradicon.fast.fused.run import run
 
 @dataclass(frozen=True)
 class Statistics:
-    """What BatchNorm normalises with: z * scale + shift. `count` is the number of values it was
-    computed from, 0 in evaluation.
+    """What BatchNorm normalises with: z * scale + shift.
+
+    `count` is the number of values it was computed from, 0 in evaluation.
     """
 
     mean: Tensor

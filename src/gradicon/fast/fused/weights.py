@@ -125,8 +125,9 @@ def _table(
     dtype: torch.dtype,
     device: torch.device,
 ) -> Tensor:
-    """Where an entry holds, 1, else 0. Made once: a copy to the device has no place in a captured
-    graph.
+    """Where an entry holds, 1, else 0.
+
+    Made once: a copy to the device has no place in a captured graph.
     """
     ones = [float(entry(*index)) for index in product(*map(range, shape))]
     return torch.tensor(ones, dtype=dtype, device=device).reshape(shape)

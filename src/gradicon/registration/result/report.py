@@ -26,8 +26,9 @@ _INT16_MAX = 32767
 
 @dataclass(frozen=True, eq=False)
 class ReportContent:
-    """What a person looks at. All images lie on one display grid (z, y, x), or (y, x) for a 2-D
-    pair.
+    """What a person looks at.
+
+    All images lie on one display grid (z, y, x), or (y, x) for a 2-D pair.
 
     The axes are canonical LPS: z increases to superior, y to posterior, x to the patient's left. A
     2-D pair is drawn with its first row at the top and its sides unnamed. The numbers are (name,

@@ -51,8 +51,9 @@ def find_content(volume: Volume) -> Content:
 
 
 def pooled(volume: Volume, size_mm: float) -> Volume:
-    """Means over blocks of about `size_mm`; axes with larger voxels stay. What is left at the far
-    border is dropped.
+    """Means over blocks of about `size_mm`; axes with larger voxels stay.
+
+    What is left at the far border is dropped.
     """
     blocks = [
         max(1, min(n, round(size_mm / s)))

@@ -26,10 +26,12 @@ _NEAR = 45.0  # degrees: turns nearer than this keep the header's orientation
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two images to be searched. `first` is the one with less content: all of it should be found
-    in the other, so the images are compared at its places. `swapped` says that it is the moving
-    image. Both lie in the first image's own frame, so that the same scans by a scanner whose axes
-    are turned give the same answer; `frame` leads from there to the world.
+    """Two images to be searched.
+
+    `first` is the one with less content: all of it should be found in the other, so the images are
+    compared at its places. `swapped` says that it is the moving image. Both lie in the first
+    image's own frame, so that the same scans by a scanner whose axes are turned give the same
+    answer; `frame` leads from there to the world.
     """
 
     first: Content
