@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import gradicon
@@ -213,3 +214,29 @@ def test_the_other_commands_need_nothing_of_training():
         "assert 'lightning_fabric' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+STEERED = ("solve", "register.py", "decide.py", "grids.py", "plan.py", "pair.py")
+PLAIN = {0, 1, 2}  # counting, halving, the first and the last
+NAMED = {("inverse.py", 95), ("inverse.py", 100), ("decide.py", 3)}  # a percentile; volumes
+
+
+def test_no_number_that_steers_a_result_stands_outside_the_presets():
+    """Solvers and planning have no number of taste: each has its place and its reason there."""
+    for part in STEERED:
+        path = SOURCE / "registration" / part
+        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+                    known = node.value in PLAIN or (file.name, node.value) in NAMED
+                    assert known, f"{file.name}:{node.lineno} has the number {node.value}"
+
+
+def test_every_preset_says_what_it_is_for():
+    """A text stands below each number."""
+    tree = ast.parse((SOURCE / "registration/presets.py").read_text(encoding="utf-8"))
+    for group in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        for this, after in pairwise(group.body):
+            if isinstance(this, ast.AnnAssign) and group.name != "Presets":
+                told = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                assert told, f"{group.name}: line {this.lineno} has no reason"

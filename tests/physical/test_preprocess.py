@@ -91,3 +91,15 @@ def test_hounsfield_units_by_hand_in_both_orders():
     assert row("scale, mask, resample", masked=False) == [0.125, 0.525, 0.95, 1.0]
     # and the mask's zeros bleed into both sides of its rim: 0.9 and 0.75, then 0.25 and 0
     assert row("scale, mask, resample", masked=True) == [0.125, 0.525, 0.825, 0.125]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_only_the_decimated_axis_is_averaged(axis: int):
+    image = torch.rand((1, 1, 24, 24, 24), generator=torch.Generator().manual_seed(axis))
+    here = space((24, 24, 24), (1.0, 1.0, 1.0))
+    shape = tuple(6 if i == axis else 24 for i in range(3))
+    read = View(here, here.resized(shape)).read(image)
+    want = mean_over(image, axis, 23 / 5)
+    first = read.narrow(axis + 2, 0, 1)
+    torch.testing.assert_close(first, want.narrow(axis + 2, 0, 1), atol=1e-5, rtol=0)
+    assert not torch.allclose(first, image.narrow(axis + 2, 0, 1), atol=0.05)

@@ -27,7 +27,6 @@ from gradicon.registration.solve.smoothing import along_axes, smoothing_matrices
 
 Maps = tuple[DisplacementField, DisplacementField]
 Report = Callable[[int, Objective], None]
-_PERCENT = 100  # the pull is of displacements in hundredths of the field of view
 
 
 def optimise_fields(
@@ -50,7 +49,7 @@ def optimise_fields(
         plan: the levels, coarse to fine, and how each is optimised.
         similarity: what is compared.
         presets: the numbers behind it.
-        pull: the weight of the mean squared distance from the start.
+        pull: the weight of the mean squared distance from the start, in the unit cube.
         seed: of the points of the penalty, and of the sides from which the barrier looks.
         on_step: called after each step with its number, counted over all levels.
     """
@@ -153,7 +152,7 @@ class _Run:
         barrier = barrier + fold_barrier(back, shape, sides, margin)
         loss = resolution.share * unlike + self.plan.weight * penalty + self.plan.barrier * barrier
         if self.pull:
-            moved = [_PERCENT * (phi.u - o) for phi, o in zip(maps, origins, strict=True)]
+            moved = [phi.u - o for phi, o in zip(maps, origins, strict=True)]
             loss = loss + self.pull * sum(u.square().sum(1).mean() for u in moved)
         return Objective(loss, unlike, penalty, there, back)
 

@@ -12,7 +12,8 @@ from gradicon.core.acceleration import sparing_memory
 from gradicon.core.network import RegistrationNetwork
 from gradicon.core.objective import Objective, objective
 from gradicon.core.points import random_points
-from gradicon.core.similarity import Similarity, lncc
+from gradicon.core.similarity import Similarity, lncc, penalty_weight
+from gradicon.registration.presets import PRESETS
 
 Network = TypeVar("Network", bound=RegistrationNetwork)
 
@@ -22,18 +23,27 @@ def refine(
     moving: Float[Tensor, "b c *s"],
     fixed: Float[Tensor, "b c *s"],
     *,
-    steps: int = 50,
+    steps: int,
     similarity: Similarity = lncc,
-    weight: float = 1.5,
-    learning_rate: float = 2e-5,
+    weight: float = penalty_weight("lncc"),
+    learning_rate: float = PRESETS.answer.learning_rate,
     seed: int = 0,
     on_step: Callable[[int, Objective], None] | None = None,
 ) -> Network:
-    """A copy of `network`, in evaluation mode, whose weights were optimised for one pair. `network`
-    itself is left as it was.
+    """A copy of `network`, in evaluation mode, whose weights were optimised for one pair.
 
-    BatchNorm keeps its running statistics throughout, so that what was optimised is what is
-    evaluated. `on_step` is called after every step, with its number from 1 and its objective.
+    `network` itself is left as it was. BatchNorm keeps its running statistics throughout, so that
+    what was optimised is what is evaluated.
+
+    Args:
+        network: Phi.
+        moving, fixed: the pair, on the network's grid.
+        steps: of Adam.
+        similarity: what is compared, both ways.
+        weight: of the GradICON penalty, the paper's lambda.
+        learning_rate: Adam's.
+        seed: of the points of the penalty.
+        on_step: called after every step with its number from 1 and its objective.
     """
     tuned = deepcopy(network).eval()
     optimizer = torch.optim.Adam(tuned.parameters(), lr=learning_rate)

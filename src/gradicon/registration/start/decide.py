@@ -47,8 +47,8 @@ def find_start(
         how: `auto` believes headers that fit, and searches otherwise; `affine` always searches;
             `none` is the headers', `center` lays the fields of view upon each other, `moments` the
             centres of brightness.
-        one_kind: whether the same tissue is as bright in both. If so, images that correlate as
-            they lie need no search.
+        one_kind: whether the same tissue is as bright in both. If so, images of one session that
+            correlate as they lie need no search.
         preset: the numbers of the search.
     """
     _check(how)
@@ -109,10 +109,13 @@ def _searched(pair: Pair, how: Init, to: Kind, *, one_kind: bool) -> Start:
     """The headers, with `auto`, if they fit; or what a search finds."""
     preset = pair.preset
     headers = np.eye(len(pair.first.center) + 1)
-    if how == "auto" and one_kind:
+    if how == "auto" and one_kind and _on_one_grid(pair):
         correlation = _correlation(pair.first.volume, pair.second.volume)
         if correlation > preset.correlation:
-            note = f"the scans lie together as their headers say: correlation {correlation:.2f}"
+            note = (
+                "the scans lie on one grid, and together as their headers say: "
+                f"correlation {correlation:.2f}"
+            )
             return Start(headers, "none", note)
     maps = search(pair, to)
     values = _header_and(pair, maps, pair.comparison(len(preset.widths) - 1))
@@ -121,6 +124,16 @@ def _searched(pair: Pair, how: Init, to: Kind, *, one_kind: bool) -> Start:
         return Start(headers, "none", note)
     note = f"found by a search over shifts and orientations, at last {to}: {_words(values)}"
     return Start(pair.matrix(maps), "affine", note)
+
+
+def _on_one_grid(pair: Pair) -> bool:
+    """Whether both images have the same voxels at the same places: they are of one session then."""
+    fixed = pair.first.volume.space
+    moving = pair.second.volume.space
+    near = 1e-3 * min(fixed.spacing_mm)  # of a voxel, as files round
+    return fixed.shape == moving.shape and bool(
+        np.allclose(fixed.index_to_mm, moving.index_to_mm, rtol=0, atol=near)
+    )
 
 
 def _header_and(pair: Pair, maps: Maps, comparison: Comparison) -> tuple[float, float]:

@@ -1,0 +1,154 @@
+"""Each number of `registration/presets.py`, made smaller and larger: what comes of it.
+
+    python benchmarks/presets.py DATA -o presets.json
+    python benchmarks/presets.py DATA -o presets.json fields.rate measure.window
+
+DATA holds the sets `hippocampus`, `cardiac` and `ixi`, each with its list of training images or
+pairs; no validation pair is used. Every number is changed alone, to half and to twice its value
+unless something else is more sensible, and all pairs are registered anew. What was measured is
+kept, and the same command goes on where it was. Prints a table: Dice of each set, less that of the
+presets as they are, folds in per cent by ITK's count, and seconds as a ratio.
+"""
+
+import argparse
+import csv
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from gradicon.core.metrics import dice
+from gradicon.files import written_whole
+from gradicon.physical.images import from_sitk, read_image
+from gradicon.physical.transforms import jacobian_image, resample
+from gradicon.registration.options import Options
+from gradicon.registration.presets import ALGORITHM, PRESETS, Presets
+from gradicon.registration.register import register
+
+Files = tuple[Path, Path, Path, Path]  # fixed, moving, and their labels
+_COUNTS = {"hippocampus": 4, "cardiac": 2, "ixi": 2}  # pairs of each set
+_GROUPS = ("grid", "measure", "fields", "answer")
+_BESIDES: dict[str, list[Any]] = {
+    "grid.most_voxels": [],  # none of these scans has so many
+    "grid.growth": [],
+    "grid.levels": [2, 4],
+    "measure.trained_window": [],  # for models that were trained without augmentation
+    "measure.every": [1, 3],
+    "measure.patch": [],  # of MIND
+    "fields.trained_rate": [],
+    "fields.trained_cell": [],
+    "fields.mind_barrier": [],
+    "fields.cell": [2, 4],
+    "fields.knots": [1, 3],
+    "answer.learning_rate": [],  # where a network is refined
+    "answer.finer": [1.2, 3.2],
+}
+
+
+def training_pairs(data: Path) -> dict[str, list[Files]]:
+    """Neighbours in the list of a set of people, or the pairs of one person."""
+    pairs: dict[str, list[Files]] = {}
+    for name, count in _COUNTS.items():
+        folder = data / name
+        if (folder / "train_pairs.csv").exists():
+            rows = _read_rows(folder / "train_pairs.csv")
+            columns = ("fixed", "moving", "fixed_labels", "moving_labels")
+            found = [[folder / row[column] for column in columns] for row in rows]
+        else:
+            rows = _read_rows(folder / "train.csv")
+            found = [
+                [folder / row[column] for column in ("image", "labels") for row in (a, b)]
+                for a, b in pairwise(rows)
+            ]
+        step = max(len(found) // count, 1)
+        pairs[name] = [(f[0], f[1], f[2], f[3]) for f in found[::step][:count]]
+    return pairs
+
+
+def variants(names: Sequence[str]) -> dict[str, Presets]:
+    """The presets as they are, and with one number changed, by what was changed."""
+    found = {"as they are": PRESETS}
+    for group in _GROUPS:
+        section = getattr(PRESETS, group)
+        assert is_dataclass(section)
+        for field in fields(section):
+            name = f"{group}.{field.name}"
+            if names and name not in names:
+                continue
+            value = getattr(section, field.name)
+            others = _BESIDES.get(name, [type(value)(value / 2), type(value)(value * 2)])
+            for other in others:
+                changed: Any = replace(section, **{field.name: other})  # type: ignore[type-var]
+                found[f"{name} = {other}"] = replace(PRESETS, **{group: changed})
+    return found
+
+
+def measure(pairs: Mapping[str, Sequence[Files]], presets: Presets) -> dict[str, Any]:
+    """Mean Dice of each set, folds by ITK, and seconds."""
+    found: dict[str, Any] = {}
+    folds: list[float] = []
+    began = time.perf_counter()
+    for name, each in pairs.items():
+        overlaps: list[float] = []
+        for fixed, moving, fixed_labels, moving_labels in each:
+            done = register(fixed, moving, Options(device="cpu"), presets=presets)
+            target = read_image(fixed_labels)
+            warped = resample(read_image(moving_labels), target, done.transform, "label")
+            scores = dice(from_sitk(warped).data, from_sitk(target).data)
+            overlaps.append(mean(scores.values()))
+            determinant = from_sitk(jacobian_image(done.transform, done.warped)).data
+            folds.append(100 * float((determinant <= 0).double().mean()))
+        found[name] = round(mean(overlaps), 4)
+    return {**found, "folds": max(folds), "seconds": round(time.perf_counter() - began, 1)}
+
+
+def show(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """The table, as Markdown."""
+    base = rows["as they are"]
+    sets = list(_COUNTS)
+    lines = [f"| what | {' | '.join(sets)} | folds, most | time |", "|---" * (len(sets) + 3) + "|"]
+    for name, row in rows.items():
+        plain = name == "as they are"
+        scores = [f"{row[s]:.3f}" if plain else f"{row[s] - base[s]:+.3f}" for s in sets]
+        ratio = row["seconds"] / base["seconds"]
+        lines.append(f"| {name} | {' | '.join(scores)} | {row['folds']:.5f} % | {ratio:.2f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure what is not measured yet, and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path, metavar="DATA")
+    parser.add_argument("names", nargs="*", metavar="GROUP.NAME")
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    given = parser.parse_args()
+    pairs = training_pairs(given.data)
+    rows: dict[str, dict[str, Any]] = {}
+    if given.out.exists():
+        kept = json.loads(given.out.read_text(encoding="utf-8"))
+        rows = kept["rows"] if kept["algorithm"] == ALGORITHM else {}
+    for name, presets in variants(given.names).items():
+        if name not in rows:
+            rows[name] = measure(pairs, presets)
+            print(name, rows[name], file=sys.stderr, flush=True)
+            command = "python benchmarks/presets.py DATA -o presets.json"
+            content = {"command": command, "algorithm": ALGORITHM, "pairs": _COUNTS, "rows": rows}
+            with written_whole(given.out) as part:
+                part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    print(show(rows))
+
+
+def _read_rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+if __name__ == "__main__":
+    main()
