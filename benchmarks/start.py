@@ -2,6 +2,7 @@
 older one. Writes a JSON file and prints a table.
 
     git show 40903d5:src/gradicon/registration/start.py > old_start.py
+    export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE
     python benchmarks/start.py DATA --old old_start.py -o docs/results/start.json
 
 DATA is a folder with the sets flair, ixi, brain, t1, hippocampus, cardiac and liver, each with its

@@ -150,6 +150,15 @@ def test_half_an_image_is_found_in_the_whole(axis: int, swapped: bool):
     assert distance(np.linalg.inv(found) if swapped else found, truth, whole) < 5
 
 
+def test_a_small_part_at_the_border_is_found_between_contrasts():
+    """Its centre lies far from the whole one's: shifts are tried as well as turns."""
+    whole = phantom()
+    shifted, truth = moved(whole, turn(2, 10), np.array([8.0, 4.0, -6.0]))
+    part = other_contrast(_cut(shifted, 1, 0.3))
+    found = find_start(whole, part, "auto", one_kind=False)
+    assert distance(found.matrix, truth, whole) < 5
+
+
 def test_swapping_the_images_inverts_the_map():
     fixed = phantom()
     moving, _ = moved(_cut(fixed, 0, 0.8), turn(1, 25), 9.0)
