@@ -49,7 +49,8 @@ def make_page(
 
 def _explain(measure: Measure) -> tuple[str, str]:
     better = measure.better if "best" in measure.better else f"{measure.better} is better"
-    return measure.name, f"{measure.what}. Where: {measure.where}. {better}."
+    what = measure.what[0].upper() + measure.what[1:]
+    return measure.name, f"{what}. Where: {measure.where}. {better.capitalize()}."
 
 
 def _tables(scores: Scores) -> list[tuple[str, list[str], list[list[str]]]]:
