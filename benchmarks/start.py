@@ -1,7 +1,7 @@
 """Where a registration starts: misses, distances and seconds, of the start in the package and of an
 older one. Writes a JSON file and prints a table.
 
-    git show 40903d5:src/gradicon/registration/start.py > old_start.py
+    git show e9f8152:src/gradicon/registration/start.py > old_start.py
     export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE
     python benchmarks/start.py DATA --old old_start.py -o docs/results/start.json
 
