@@ -105,7 +105,7 @@ def test_killed_at_any_moment_and_resumed_it_is_the_same_bit_for_bit(tmp_path: P
     one = read_checkpoint(killed)
     two = read_checkpoint(tmp_path / "whole")
     assert all(torch.equal(one.model[name], value) for name, value in two.model.items())
-    assert not list(killed.glob("*.part"))
+    assert not list(killed.glob(".part*"))
 
 
 def _wait_for_step(process: subprocess.Popen[bytes], metrics: Path, step: int) -> None:
@@ -165,7 +165,7 @@ def test_a_full_disk_is_one_line_and_the_old_checkpoint_stays(tmp_path: Path):
         "last.ckpt: could not be written (File too large): the last checkpoint is as it was" in last
     )
     assert "Traceback" not in told.stderr
-    assert not list((tmp_path / "run").glob("*.part"))
+    assert not list((tmp_path / "run").glob(".part*"))
     kept = read_checkpoint(tmp_path / "run")
     assert (kept.stage, kept.step) == (
         2,

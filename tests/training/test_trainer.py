@@ -145,7 +145,7 @@ def test_a_run_that_stops_and_goes_on_is_the_same_bit_for_bit(
     run = tmp_path / "run"
     with pytest.raises(KeyError):
         train(recipe_of(), data, run, machine=CPU, on_log=fail)
-    (run / "last.ckpt.123.part").write_bytes(b"half a checkpoint")
+    (run / ".part123-last.ckpt").write_bytes(b"half a checkpoint")
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"step": ')
     assert resume(run, machine=CPU).stopped == ""
@@ -154,7 +154,7 @@ def test_a_run_that_stops_and_goes_on_is_the_same_bit_for_bit(
         mine = weights(run / f"{name}.safetensors")
         theirs = weights(done / f"{name}.safetensors")
         assert all(torch.equal(mine[key], value) for key, value in theirs.items())
-    assert not list(run.glob("*.part"))
+    assert not list(run.glob(".part*"))
 
 
 def test_learning_happens(tmp_path: Path):

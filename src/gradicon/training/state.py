@@ -93,6 +93,5 @@ def write_model(path: Path, model: Model, preprocessing: Preprocessing, about: T
 
 def remove_leftovers(run: Path) -> None:
     """What a killed process was writing."""
-    for pattern in (".part*", "*.part"):
-        for part in run.glob(pattern):
-            part.unlink()
+    for part in run.glob(".part*"):
+        part.unlink()
