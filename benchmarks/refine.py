@@ -49,8 +49,9 @@ def compare(
     network_s = time.perf_counter() - began
     peak = torch.cuda.max_memory_allocated() / 1e9 if fixed.is_cuda else None
     began = time.perf_counter()
-    level = Level(shape, shape, steps, cell=2)
-    plan = FieldPlan((level,), (1.0,) * len(shape), 0.1, 1.5, 30.0, held=False)
+    half = tuple((n + 1) // 2 for n in shape)
+    level = Level(shape, half, shape, steps, cell=2)
+    plan = FieldPlan((level,), (1.0,) * len(shape), 0.1, 1.5, 30.0)
     phi, _ = optimise_fields(Images(moving, fixed), start, plan, similarity)
     _wait(fixed)
     fields_s = time.perf_counter() - began

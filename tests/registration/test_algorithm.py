@@ -7,9 +7,10 @@ from gradicon.registration.presets import ALGORITHM
 from gradicon.registration.register import register
 from registration.pairs import sample_image
 
-# By ALGORITHM: dissimilarity before and after, and the mean motion in voxels, of the bundled pair.
+# By ALGORITHM: dissimilarity before and after, and the mean motion in voxels of the maps' grid, of
+# the bundled pair.
 # A change of these is a change of the algorithm: raise the number, and put what it gives now here.
-REACHED = {2: (0.2359, 0.1093, 1.354)}
+REACHED = {3: (0.2359, 0.1057, 0.708)}
 
 
 def test_another_result_has_another_number():

@@ -5,18 +5,20 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from gradicon.core.similarity import lncc, mse
 from gradicon.core.transform import DisplacementField, identity
-from gradicon.registration.grids import pyramid
+from gradicon.physical.space import Space
+from gradicon.registration.grids import pyramid, working_space
 from gradicon.registration.plan import FieldPlan, Level
 from gradicon.registration.presets import PRESETS, FieldPreset
 from gradicon.registration.solve.fields import optimise_fields
 from gradicon.registration.solve.resolution import Images, Resolution, filled_block
-from gradicon.registration.solve.smoothing import along_axes, smoothing_matrices
+from gradicon.registration.solve.smoothing import along_axes, averaged, smoothing_matrices
 from maps import blobs, smooth_field
 
 
@@ -27,11 +29,16 @@ def plan_of(
     lengths: tuple[float, ...] | None = None,
 ) -> FieldPlan:
     """Levels whose maps are kept whole."""
-    levels = tuple(Level(s, s, n, 3) for s, n in zip(shapes, steps, strict=True))
-    return FieldPlan(levels, lengths or (1.0,) * len(shapes[0]), rate, 1.5, 30.0, held=False)
+    levels = tuple(
+        Level(s, tuple((k + 1) // 2 for k in s), s, n, 3)
+        for s, n in zip(shapes, steps, strict=True)
+    )
+    return FieldPlan(levels, lengths or (1.0,) * len(shapes[0]), rate, 1.5, 30.0)
 
 
-@pytest.mark.parametrize(("coarse", "shape"), [((5, 4), (9, 8)), ((2, 6, 3), (4, 11, 5))], ids=str)
+@pytest.mark.parametrize(
+    ("coarse", "shape"), [((5, 4), (9, 8)), ((2, 6, 3), (4, 11, 5)), ((3, 1), (3, 4))], ids=str
+)
 def test_smoothing_is_a_mean_of_three_then_linear(
     coarse: tuple[int, ...], shape: tuple[int, ...], generator: torch.Generator
 ):
@@ -40,23 +47,53 @@ def test_smoothing_is_a_mean_of_three_then_linear(
     for axis in range(2, p.ndim):
         edges = [want.narrow(axis, 0, 1), want, want.narrow(axis, want.shape[axis] - 1, 1)]
         want = torch.cat(edges, axis).unfold(axis, 3, 1).mean(-1)
+    torch.testing.assert_close(averaged(p, 1), want)
     want = F.interpolate(
         want, shape, mode="bilinear" if len(shape) == 2 else "trilinear", align_corners=True
     )
     torch.testing.assert_close(along_axes(p, smoothing_matrices(coarse, shape, like=p)), want)
 
 
-def test_large_images_begin_as_small_as_others():
-    shapes = pyramid((164, 192, 157), (1.0, 1.0, 1.0))
-    assert shapes == [(21, 24, 20), (41, 48, 40), (82, 96, 79), (164, 192, 157)]
-    assert len(pyramid((35, 51, 35), (1.0, 1.0, 1.0))) == 3
+def test_grids_are_halved_until_they_are_small_and_maps_are_kept_half_as_fine():
+    brain = pyramid((164, 192, 157), (1.0, 1.0, 1.0), 32)
+    assert brain == [(11, 12, 10), (21, 24, 20), (41, 48, 40), (82, 96, 79), (164, 192, 157)]
+    assert pyramid((35, 51, 35), (1.0, 1.0, 1.0), 32) == [(9, 13, 9), (18, 26, 18), (35, 51, 35)]
+    assert pyramid((200, 180), (1.0, 1.0), 32)[1:] == [(25, 23), (50, 45), (100, 90), (200, 180)]
+    assert pyramid((20, 20, 20), (1.0, 1.0, 1.0), 32) == [(10, 10, 10), (20, 20, 20)]
 
 
-def test_thick_slices_wait_and_what_cannot_shrink_stays():
-    shapes = pyramid((12, 256, 256), (8.0, 1.4, 1.4))
-    assert all(shape[0] == 12 for shape in shapes)
-    assert prod(shapes[0]) <= 40_000
-    assert pyramid((15, 15, 900), (1.0, 1.0, 9.0)) == [(15, 15, 900)] * 3
+def test_thick_slices_wait_and_single_ones_stay():
+    heart = pyramid((12, 256, 256), (8.0, 1.4, 1.4), 32)
+    assert heart == [(6, 16, 16), (12, 32, 32), (12, 64, 64), (12, 128, 128), (12, 256, 256)]
+    assert pyramid((20, 64, 64), (2.5, 1.0, 1.0), 16) == [
+        (5, 8, 8),
+        (10, 16, 16),
+        (20, 32, 32),
+        (20, 64, 64),
+    ]
+    assert pyramid((1, 200, 100), (5.0, 1.0, 1.0), 32)[:2] == [(1, 13, 7), (1, 25, 13)]
+    assert pyramid((1, 1, 1), (1.0, 1.0, 1.0), 32) == [(1, 1, 1), (1, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "spacing"),
+    [((400, 380, 360), (0.5, 0.5, 0.5)), ((60, 512, 512), (5.0, 0.4, 0.7)), ((3000, 4000), (1, 2))],
+    ids=str,
+)
+def test_too_many_voxels_become_larger_and_thick_ones_stay(
+    shape: tuple[int, ...], spacing: tuple[float, ...]
+):
+    space = Space(
+        shape, np.diag([*reversed(spacing), 1.0])[:, [*range(len(shape) - 1, -1, -1), -1]]
+    )
+    assert space.spacing_mm == pytest.approx(spacing)
+    found = working_space(space, 1_000_000)
+    assert 0.95e6 < prod(found.shape) <= 1e6
+    largest = max(s for s, n, m in zip(found.spacing_mm, found.shape, shape, strict=True) if n < m)
+    for size, n, m in zip(found.spacing_mm, found.shape, shape, strict=True):
+        assert n == m or size == pytest.approx(largest, rel=0.02)
+        assert n < m or size >= 0.98 * largest
+    assert working_space(space, 10**9) is space
 
 
 def test_the_block_holds_both_images_and_a_margin():

@@ -118,11 +118,30 @@ def test_a_plan_says_what_will_be_done_and_does_nothing(tmp_path: Path):
     done = register(*paths, Options(refine=7))
     assert plan.as_dict() == done.plan.as_dict()
     assert plan.way == "answer and fields"
-    assert [level["steps"] for level in plan.as_dict()["fields"]["levels"]] == [7, 7, 7]
+    levels = plan.as_dict()["fields"]["levels"]
+    assert [level["steps"] for level in levels] == [21, 7]
+    assert levels[1]["maps_kept_on"] == levels[1]["shape"]  # the network saw finer voxels
+    assert levels[1]["free_parameters_on"] == levels[0]["shape"]
     assert plan_files(*paths, Options(to="affine")).way == "affine"
-    assert plan_files(*paths, Options(model="none")).way == "from scratch"
+    scratch = plan_files(*paths, Options(model="none"))
+    assert scratch.way == "from scratch"
+    assert scratch.fields is not None
+    assert [level.steps for level in scratch.fields.levels] == [60, 20]
+    assert all(level.kept == level.knots for level in scratch.fields.levels)
     assert plan_files(*paths, Options(refine=0)).way == "answer alone"
-    assert plan_files(*paths, Options(refine_network=True)).way == "answer and network"
+    network = plan_files(*paths, Options(refine_network=True))
+    assert network.way == "answer and network"
+    assert network.network_steps == 50  # the paper's
+    assert plan_files(*paths, Options(refine_network=True, refine=3)).network_steps == 3
+
+
+@pytest.mark.parametrize("similarity", ["lncc", "mse", "mind_ssc"])
+def test_the_barrier_is_as_strong_beside_every_penalty(tmp_path: Path, similarity: str):
+    path = tmp_path / "image.nii.gz"
+    sitk.WriteImage(sample_image("fixed"), str(path))
+    plan = plan_files(path, path, Options(model="none", similarity=similarity))
+    assert plan.fields is not None
+    assert plan.fields.barrier == 20 * plan.weight
 
 
 @pytest.mark.parametrize("kind", [sitk.sitkUInt8, sitk.sitkInt16])

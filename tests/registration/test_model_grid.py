@@ -96,7 +96,7 @@ def test_a_model_trained_on_images_out_of_place_is_started_like_anything_else(
 ):
     free = replace(PRESETS, answer=replace(PRESETS.answer, held=0.0))
     path = tmp_path / "model.safetensors"
-    save(build(SMALL), path, preprocessing=Preprocessing(shape=(20, 24, 22), augmented=True))
+    save(build(SMALL), path, preprocessing=Preprocessing(shape=(8, 12, 9), augmented=True))
     fixed = sample_image("fixed")
     moving = sample_image("moving")
     scratch, unrefined, refined = (
@@ -107,7 +107,7 @@ def test_a_model_trained_on_images_out_of_place_is_started_like_anything_else(
             Options(model=str(path), refine=4),
         )
     )
-    assert unrefined.pair.space.shape == (20, 24, 22)
+    assert unrefined.pair.space.shape == (8, 12, 9)
     assert unrefined.pair.start.method == refined.pair.start.method == scratch.pair.start.method
     assert refined.pair.space.shape == scratch.pair.space.shape
     assert refined.pair.seen is not None
@@ -115,6 +115,5 @@ def test_a_model_trained_on_images_out_of_place_is_started_like_anything_else(
         refined.pair.seen, (unrefined.pair.moving, unrefined.pair.fixed), strict=True
     ):
         torch.testing.assert_close(here, there)
-    torch.testing.assert_close(
-        refined.phi.u, scratch.phi.u
-    )  # it answers with the identity: nothing else may differ
+    # it answers with the identity, without any detail to keep: nothing else may differ
+    torch.testing.assert_close(refined.phi.u, scratch.phi.u)

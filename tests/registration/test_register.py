@@ -1,4 +1,3 @@
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -12,9 +11,7 @@ from gradicon.core.jacobian import Side, fold_percentage, sd_log_jacobian
 from gradicon.models import ModelConfig, build, save
 from gradicon.physical.images import from_sitk, space_of
 from gradicon.physical.transforms import jacobian_image, transform_points
-from gradicon.registration.grids import steps_per_level
 from gradicon.registration.options import Options
-from gradicon.registration.presets import PRESETS
 from gradicon.registration.register import Registration, register
 from registration.pairs import error_of, rotated_world, sample_image, synthetic_pair
 
@@ -64,7 +61,7 @@ def test_little_weight_on_the_penalty_makes_no_folds_and_the_inverse_is_one_all_
     )
     assert _most_folds(loose) == 0
     assert _itk_folds(loose) < 0.01
-    assert loose.inverse_error.mean_mm < 0.12
+    assert loose.inverse_error.mean_mm < 0.25  # a quarter of a voxel
 
 
 def test_itk_resamples_moving_into_the_warped_image(found: Registration, tmp_path: Path):
@@ -101,27 +98,10 @@ def test_points_come_back_within_the_error_that_is_stated(found: Registration):
     assert errors.mean() < 2 * found.inverse_error.mean_mm + 1e-3
 
 
-def test_of_large_grids_every_second_voxel_is_kept_and_the_images_are_as_alike(
-    found: Registration, monkeypatch: pytest.MonkeyPatch
-):
-    presets = replace(PRESETS, grid=replace(PRESETS.grid, large=0))
-    monkeypatch.setattr("gradicon.registration.decide.steps_per_level", lambda *_: [10] * 3)
-    kept = register(sample_image("fixed"), sample_image("moving"), QUICK, presets=presets)
-    assert (
-        kept.phi.u.shape[2:]
-        == kept.inverse_phi.u.shape[2:]
-        == tuple((n + 1) // 2 for n in found.phi.u.shape[2:])
-    )
-    p = space_of(sample_image("fixed")).to_mm(
-        np.random.default_rng(0).uniform(0.05, 0.95, (500, 3))
-    )
-    off = np.linalg.norm(
-        transform_points(kept.transform, p) - transform_points(found.transform, p), axis=1
-    )
-    assert off.mean() < 0.6  # mm, half a voxel
-    assert kept.similarity[1] < found.similarity[1] + 0.01
-    assert kept.inverse_error.mean_mm < 0.15
-    assert fold_percentage(kept.phi, found.pair.space.shape).item() == 0
+def test_without_a_model_maps_are_kept_at_every_second_voxel(found: Registration):
+    half = tuple((n + 1) // 2 for n in found.pair.space.shape)
+    assert found.phi.u.shape[2:] == found.inverse_phi.u.shape[2:] == half
+    assert fold_percentage(found.phi, found.pair.space.shape).item() == 0
 
 
 @pytest.mark.parametrize(
@@ -321,14 +301,3 @@ def test_bad_pairs():
 def test_what_a_volume_holds_is_registered_as_well(found: Registration):
     volumes = from_sitk(sample_image("fixed")), from_sitk(sample_image("moving"))
     assert torch.equal(register(*volumes, QUICK).phi.u, found.phi.u)
-
-
-def test_large_scans_get_few_steps_where_voxels_are_many_and_more_where_they_are_few():
-    assert steps_per_level(60, [(9, 13, 10), (18, 25, 20), (35, 50, 39)]) == [60, 60, 60]
-    coarsest, coarse, middle, finest = steps_per_level(
-        60, [(20, 25, 21), (40, 50, 42), (80, 100, 83), (160, 200, 166)]
-    )
-    assert coarsest == 360
-    assert coarsest > coarse > middle > finest == 21
-    assert steps_per_level(60, [(160, 200, 166)]) == [finest]
-    assert steps_per_level(1, [(40, 50, 42), (80, 100, 83), (160, 200, 166)]) == [3, 1, 1]

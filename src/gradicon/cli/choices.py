@@ -11,11 +11,21 @@ from gradicon.core.similarity import PENALTY_WEIGHTS, SIMILARITIES
 from gradicon.devices import Device
 from gradicon.models import Modality
 from gradicon.registration.options import Goal, Options
+from gradicon.registration.presets import PRESETS
 from gradicon.registration.start import Init
 
 _WEIGHTS = ", ".join(f"{weight:g} with {name}" for name, weight in PENALTY_WEIGHTS.items())
 DeviceChoice = Annotated[
     Device, typer.Option(help="Where it is computed; auto takes a GPU where there is one.")
+]
+
+Refine = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="Iterations of instance optimization at the finest resolution; 0 for none.",
+        show_default=f"{PRESETS.fields.steps}, or {PRESETS.answer.steps} with --refine-network",
+    ),
 ]
 
 
@@ -31,9 +41,7 @@ def _collect_options(
             "checkpoint file."
         ),
     ] = Options.model,
-    refine: Annotated[
-        int, typer.Option(min=0, help="Iterations of instance optimization, at each resolution.")
-    ] = Options.refine,
+    refine: Refine = None,
     refine_network: Annotated[
         bool,
         typer.Option("--refine-network", help="Refine the network, as published, not the fields."),

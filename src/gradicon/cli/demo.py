@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from gradicon.cli.choices import Refine
 from gradicon.cli.common import (
     Overwrite,
     optimisation_progress,
@@ -23,9 +24,7 @@ def demo(
         Path,
         typer.Option("-o", "--out", help="The folder for the results, demo.png and demo.json."),
     ] = Path("demo"),
-    refine: Annotated[
-        int, typer.Option(min=0, help="Iterations of refinement, at each resolution.")
-    ] = Options.refine,
+    refine: Refine = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Register the bundled pair of hippocampus MR scans with the model in the box: Dice before and

@@ -20,13 +20,15 @@ Mask = Float[Tensor, "_ 1 *s"] | None
 Scalar = Float[Tensor, ""]
 Similarity = Callable[..., Tensor]
 """(warped, fixed, *, mask=None) -> a scalar. Other parameters are set with `functools.partial`."""
+WINDOW = 5.0
+"""LNCC's sigma in voxels: the paper's."""
 
 
 def lncc(
     warped: Image,
     fixed: Image,
     *,
-    sigma: float | Sequence[float] = 5,
+    sigma: float | Sequence[float] = WINDOW,
     every: int = 1,
     mask: Mask = None,
 ) -> Scalar:
@@ -52,7 +54,7 @@ def squared_lncc(
     warped: Image,
     fixed: Image,
     *,
-    sigma: float | Sequence[float] = 5,
+    sigma: float | Sequence[float] = WINDOW,
     every: int = 1,
     mask: Mask = None,
 ) -> Scalar:

@@ -1,13 +1,14 @@
 """From two scans, a model and a person's choices to a plan: every decision, taken once."""
 
-from math import prod
+from itertools import pairwise
 
+from gradicon.core.similarity import WINDOW, penalty_weight
 from gradicon.errors import GradiconError
 from gradicon.models import Checkpoint, Preprocessing, open_checkpoint
 from gradicon.models.zoo import DEFAULT, find
 from gradicon.physical.preprocess import Kind, place_grid
 from gradicon.physical.space import Space
-from gradicon.registration.grids import pyramid, steps_per_level, working_space
+from gradicon.registration.grids import pyramid, working_space
 from gradicon.registration.options import AUTO, NONE, Options
 from gradicon.registration.plan import FieldPlan, Level, Measure, Plan, Way
 from gradicon.registration.presets import PRESETS, Presets
@@ -54,15 +55,11 @@ def make_plan(
     augmented = prepared is not None and prepared.augmented  # it takes images out of place
     sees_all = prepared is not None and prepared.crop == "fit" and augmented
     seen = placed if sees_all and options.refines_fields else None
-    space = placed if placed and not seen else working_space(fixed, presets.grid)
-    trained = model is not None and seen is None
+    space = placed if placed and not seen else working_space(fixed, presets.grid.most_voxels)
     as_trained = placed is not None and not augmented and options.init == "auto"
     fields = None
-    fallback = None
     if options.refines_fields:
-        fields = _plan_fields(space, options, presets, answered=model is not None, trained=trained)
-    if fields is not None and model is not None and options.model == AUTO:
-        fallback = _plan_fields(space, options, presets, answered=False, trained=trained)
+        fields = _plan_fields(space, placed, options, presets)
     return Plan(
         way=_way(model, options),
         model=model,
@@ -72,14 +69,20 @@ def make_plan(
         space=space,
         seen=seen,
         beyond="zero" if space is placed else "border",
-        measure=_plan_measure(space, options, presets, trained=trained),
+        measure=_plan_measure(space, options, presets, as_trained=model is not None and not fields),
         fields=fields,
-        fallback=fallback,
-        network_steps=options.refine if options.refine_network else 0,
+        may_drop_answer=model is not None and fields is not None and options.model == AUTO,
+        network_steps=_network_steps(options, presets),
         weight=options.penalty_weight,
         seed=options.seed,
         presets=presets,
     )
+
+
+def _network_steps(options: Options, presets: Presets) -> int:
+    if not options.refine_network:
+        return 0
+    return presets.answer.steps if options.refine is None else options.refine
 
 
 def _given_kinds(options: Options, looks: tuple[Kind, Kind]) -> tuple[Kind, Kind]:
@@ -118,49 +121,34 @@ def _way(model: Checkpoint | None, options: Options) -> Way:
     return "answer and fields" if options.refines_fields else "answer alone"
 
 
-def _plan_measure(space: Space, options: Options, presets: Presets, *, trained: bool) -> Measure:
-    """Windows are as wide in mm along every axis, but on a model's grid, where a voxel is one."""
+def _plan_measure(space: Space, options: Options, presets: Presets, *, as_trained: bool) -> Measure:
+    """Windows are as wide in mm along every axis, or the paper's where a network does all."""
     preset = presets.measure
     sigma: tuple[float, ...] = ()
     if options.similarity in _WINDOWED:
         shortest = min(space.spacing_mm)
         sigma = tuple(
-            max(preset.window * shortest / length, preset.narrowest) for length in space.spacing_mm
+            WINDOW if as_trained else max(preset.window * shortest / length, preset.narrowest)
+            for length in space.spacing_mm
         )
-        if trained:
-            sigma = (preset.trained_window,) * len(space.shape)
     return Measure(options.similarity, sigma, preset.every, preset.patch)
 
 
-def _plan_fields(
-    space: Space,
-    options: Options,
-    presets: Presets,
-    *,
-    answered: bool,
-    trained: bool,
-) -> FieldPlan:
-    """On a model's grid a voxel is a voxel, as in its training, however long it is."""
+def _plan_fields(space: Space, seen: Space | None, options: Options, presets: Presets) -> FieldPlan:
+    """Every resolution; `seen` is the grid on which a network saw the pair, if one did."""
     preset = presets.fields
-    shapes = pyramid(space.shape, space.spacing_mm, presets.grid)
-    if trained and answered:
-        shapes = shapes[-1:]
-    steps = steps_per_level(options.refine, shapes, presets)
-    cell = preset.trained_cell if trained else preset.cell
-    levels = [
-        Level(
-            shape,
-            before if prod(shape) > presets.grid.large else shape,
-            count,
-            cell + (prod(shape) > preset.points * cell ** len(shape)),
-        )
-        for shape, before, count in zip(shapes, [shapes[0], *shapes[:-1]], steps, strict=True)
-    ]
+    shapes = pyramid(space.shape, space.spacing_mm, presets.grid.coarsest)
+    finest = preset.steps if options.refine is None else options.refine
+    detail = (0,) * len(space.shape) if seen is None else seen.shape
+    levels: list[Level] = []
+    for number, (knots, shape) in enumerate(pairwise(shapes)):
+        kept = tuple(max(k, min(n, d)) for k, n, d in zip(knots, shape, detail, strict=True))
+        steps = finest * preset.more ** (len(shapes) - 2 - number)
+        levels.append(Level(shape, knots, kept, steps, preset.cell))
     return FieldPlan(
         levels=tuple(levels),
-        lengths=(1.0,) * len(space.shape) if trained else space.spacing_mm,
-        rate=preset.trained_rate if trained else preset.rate,
+        lengths=space.spacing_mm,
+        rate=preset.rate,
         weight=options.penalty_weight,
-        barrier=preset.mind_barrier if options.similarity == "mind_ssc" else preset.barrier,
-        held=answered and not trained,
+        barrier=preset.barrier * penalty_weight(options.similarity),
     )

@@ -32,8 +32,9 @@ class Options:
         model: whose network makes the first maps: a checkpoint file, or a model in the box by its
             name. "auto" takes the default one for 3-D images of one modality, and no model for
             others; "none" optimises fields from scratch.
-        refine: iterations of instance optimization at each resolution; of large scans, fewer at the
-            fine ones, more at the coarse; 0 takes a model's answer as it is, but for folds.
+        refine: iterations of instance optimization: of fields, at the finest resolution, and more
+            at coarser ones; of a network, in all. Left out, it is 20 of fields and the paper's 50
+            of a network; 0 takes a model's answer as it is, but for folds.
         refine_network: optimise the weights of a copy of the network, as published, instead of the
             fields.
         similarity: a name from `gradicon.core.similarity`.
@@ -50,7 +51,7 @@ class Options:
     moving_modality: Modality = "auto"
     init: Init = "auto"
     model: str = AUTO
-    refine: int = 60
+    refine: int | None = None
     refine_network: bool = False
     similarity: str = "lncc"
     weight: float | None = None
@@ -65,7 +66,7 @@ class Options:
             _check_choice("modality", modality, MODALITIES)
         _check_choice("goal", self.to, GOALS)
         choose_device(self.device)
-        if self.refine < 0:
+        if self.refine is not None and self.refine < 0:
             raise GradiconError(f"refine must not be negative, got {self.refine}")
         _refuse_contradictions(self)
         if self.model not in (AUTO, NONE):
@@ -81,7 +82,7 @@ class Options:
     @property
     def refines_fields(self) -> bool:
         """Whether fields are optimised, rather than a network, or nothing."""
-        return self.to == "deformable" and self.refine > 0 and not self.refine_network
+        return self.to == "deformable" and self.refine != 0 and not self.refine_network
 
     def as_dict(self) -> dict[str, Any]:
         """The choices for the record, with the weight that is used."""

@@ -3,7 +3,7 @@
 `decide.make_plan` makes it. What runs afterwards decides nothing: it reads the plan.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -57,12 +57,15 @@ class Level:
 
     Args:
         shape: of the images there.
-        kept: of the grid that the maps are kept on: the level before where voxels are many.
+        knots: of the grid of free parameters, which is half as fine: the level before's.
+        kept: of the grid that the maps are kept on: as fine as the knots or as what the network
+            saw, but no finer than the images.
         steps: of Adam.
         cell: voxels along each axis to a point of the penalty.
     """
 
     shape: Shape
+    knots: Shape
     kept: Shape
     steps: int
     cell: int
@@ -78,7 +81,6 @@ class FieldPlan:
         rate: Adam's at the start of each level, in its shortest voxel length.
         weight: of the GradICON penalty, the paper's lambda.
         barrier: of what keeps determinants away from zero.
-        held: whether they are pulled back to the network's answer, where that deserves it.
     """
 
     levels: tuple[Level, ...]
@@ -86,12 +88,17 @@ class FieldPlan:
     rate: float
     weight: float
     barrier: float
-    held: bool
 
     @property
     def steps(self) -> int:
         """Of all levels."""
         return sum(level.steps for level in self.levels)
+
+    def from_nothing(self) -> "FieldPlan":
+        """The same without a network's answer, whose detail maps need not keep."""
+        return replace(
+            self, levels=tuple(replace(level, kept=level.knots) for level in self.levels)
+        )
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,8 @@ class Plan:
         beyond: what is read beyond an image's border: its last voxel, or zero as in training.
         measure: how images are compared.
         fields: how fields are optimised, from the answer or from nothing; None if they are not.
-        fallback: the same from nothing, for an answer that makes the images less alike.
+        may_drop_answer: whether fields are optimised from nothing if the answer makes the images
+            less alike.
         network_steps: by which a copy of the network is refined.
         weight: of the GradICON penalty.
         seed: of what is random.
@@ -126,7 +134,7 @@ class Plan:
     beyond: Literal["border", "zero"]
     measure: Measure
     fields: FieldPlan | None
-    fallback: FieldPlan | None
+    may_drop_answer: bool
     network_steps: int
     weight: float
     seed: int
@@ -150,9 +158,7 @@ class Plan:
             "similarity": {"name": self.measure.name, "sigma_voxels": list(self.measure.sigma)},
             "penalty_weight": self.weight,
             "fields": None if self.fields is None else _describe_fields(self.fields),
-            "if_the_answer_makes_it_worse": (
-                None if self.fallback is None else _describe_fields(self.fallback)
-            ),
+            "if_the_answer_makes_it_worse": "fields from nothing" if self.may_drop_answer else None,
             "network_steps": self.network_steps,
         }
 
@@ -166,6 +172,7 @@ def _describe_fields(fields: FieldPlan) -> dict[str, Any]:
         "levels": [
             {
                 "shape": list(level.shape),
+                "free_parameters_on": list(level.knots),
                 "maps_kept_on": list(level.kept),
                 "steps": level.steps,
                 "voxels_per_penalty_point": level.cell,
@@ -174,5 +181,4 @@ def _describe_fields(fields: FieldPlan) -> dict[str, Any]:
         ],
         "rate_voxels": fields.rate,
         "barrier": fields.barrier,
-        "pulled_back_to_the_answer": fields.held,
     }

@@ -8,7 +8,7 @@ it, on training pairs: docs/results/presets.md has the table. What a user may ch
 from dataclasses import dataclass, field
 from typing import final
 
-ALGORITHM = 2
+ALGORITHM = 3
 """Goes up by one whenever the same files and options give another result, so that results which
 were kept are not taken for new ones."""
 
@@ -21,25 +21,9 @@ class GridPreset:
     most_voxels: int = 5_500_000
     """Of the working grid: a brain at 1 mm. Larger scans are worked on with larger voxels."""
 
-    growth: float = 1.02
-    """By which voxels grow until they are few enough."""
-
-    coarsest_voxels: int = 40_000
-    """The first grid of all has no more: motion of half the field of view is a few voxels there."""
-
-    levels: int = 3
-    """At least, however few voxels there are."""
-
-    large: int = 600_000
-    """Voxels of a grid beyond which maps are kept on the grid of the level before, and steps are
-    fewer: the displacements are made of pieces twice as long, and nothing is lost."""
-
-    thick: float = 1.5
-    """An axis is halved once its voxels are no longer than so many times the shortest: thick slices
-    wait until the plane has caught up."""
-
-    shortest_axis: int = 16
-    """Voxels of an axis that is still halved."""
+    coarsest: int = 32
+    """Voxels along an axis of the first grid, at most and in the mean of all axes: motion of half
+    the field of view is a few voxels there."""
 
 
 @final
@@ -49,9 +33,6 @@ class MeasurePreset:
 
     window: float = 2.0
     """LNCC's sigma, in voxels of the finest axis."""
-
-    trained_window: float = 5.0
-    """The same on a model's own grid, in voxels of every axis: the paper's, as in its training."""
 
     narrowest: float = 0.5
     """Of that window across thick slices, in their voxels: less would compare single voxels."""
@@ -68,32 +49,23 @@ class MeasurePreset:
 class FieldPreset:
     """How displacement fields are optimised."""
 
+    steps: int = 20
+    """Of Adam on the finest grid, unless a person says how many."""
+
+    more: int = 3
+    """How many times as many on each coarser grid, where large motion is found and a step costs an
+    eighth."""
+
     rate: float = 0.8
-    """Adam's, in voxels of the level at work: how far a point may go in a step at first."""
-
-    trained_rate: float = 0.4
-    """The same on a model's own grid."""
-
-    most: float = 6.0
-    """How many times `--refine` steps a coarse level of a large scan has at the most."""
+    """Adam's, in voxels of the level at work: how far a point may go in a step at first. It falls
+    to nothing along half a cosine."""
 
     cell: int = 3
     """Voxels along each axis to a point of the penalty."""
 
-    trained_cell: int = 2
-    """The same on a model's own grid: the paper's."""
-
-    points: int = 100_000
-    """Of the penalty, beyond which a cell is one voxel longer."""
-
-    knots: int = 2
-    """Voxels from one free parameter of a field to the next."""
-
-    barrier: float = 30.0
-    """The weight of what keeps maps from folding between the points of the penalty."""
-
-    mind_barrier: float = 3.0
-    """The same with MIND, whose numbers are a tenth of LNCC's."""
+    barrier: float = 20.0
+    """The weight of what keeps maps from folding between the points of the penalty, in units of the
+    weight of the penalty that goes with the similarity."""
 
     margin: float = 0.05
     """Determinants below this are what the barrier sees."""
@@ -102,10 +74,8 @@ class FieldPreset:
     """Intensities up to this, of [0,1], are background: where both images are, nothing is read."""
 
     around: int = 8
-    """Voxels about what is not background that are read all the same."""
-
-    last_rate: float = 0.02
-    """Of the first rate: what the rate of a level falls to along half a cosine."""
+    """Voxels about what is not background that are read all the same: twice the reach of LNCC's
+    window, so that leaving out the rest changes no gradient."""
 
 
 @final
@@ -126,8 +96,11 @@ class AnswerPreset:
     finer: float = 1.6
     """How many times as many voxels along every axis."""
 
+    steps: int = 50
+    """Where the network's own weights are refined, unless a person says how many: the paper's."""
+
     learning_rate: float = 2e-5
-    """Adam's where the network's own weights are refined."""
+    """Adam's there: the reference implementation's."""
 
 
 @final

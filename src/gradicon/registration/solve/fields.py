@@ -3,15 +3,15 @@ together by GradICON.
 
 No network takes part, so a step costs a few interpolations. A field is u = u_start + B(p): p are
 free parameters on a grid half as fine as the images, and B smooths them a little. From coarse to
-fine, each level starts where the one before ended. Where images are large, u itself is kept on the
-grid of the level before, which is as fine as p is.
+fine, each level starts where the one before ended. Maps are kept on that grid, too, or on one as
+fine as the detail of u_start.
 """
 
 from collections.abc import Callable, Sequence
-from math import ceil, cos, pi
 
 import torch
 from torch import Tensor
+from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from gradicon.core.jacobian import Side
 from gradicon.core.objective import Objective, gradient_inconsistency
@@ -91,11 +91,10 @@ class _Run:
     ) -> Maps:
         """Adam on the free parameters of one level."""
         voxel = self._voxel(level.shape, like=bases[0])
-        knots = [max(ceil(n / self.presets.fields.knots), 2) for n in level.shape]
-        free = [voxel.new_zeros(1, len(knots), *knots).requires_grad_() for _ in bases]
-        matrices = smoothing_matrices(knots, bases[0].shape[2:], like=voxel)
+        free = [voxel.new_zeros(1, len(level.knots), *level.knots).requires_grad_() for _ in bases]
+        matrices = smoothing_matrices(level.knots, level.kept, like=voxel)
         optimizer = torch.optim.Adam(free, lr=self.plan.rate)
-        schedule = falling_rate(optimizer, level.steps, self.presets.fields.last_rate)
+        schedule = CosineAnnealingLR(optimizer, level.steps)
 
         def maps() -> Maps:
             there, back = (
@@ -155,13 +154,3 @@ class _Run:
             moved = [phi.u - o for phi, o in zip(maps, origins, strict=True)]
             loss = loss + self.pull * sum(u.square().sum(1).mean() for u in moved)
         return Objective(loss, unlike, penalty, there, back)
-
-
-def falling_rate(
-    optimizer: torch.optim.Optimizer, steps: int, last: float
-) -> torch.optim.lr_scheduler.LRScheduler:
-    """A learning rate that falls along half a cosine to the part `last` of what it was."""
-    half = (1 - last) / 2
-    return torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: (1 + last) / 2 + half * cos(pi * step / steps)
-    )

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from gradicon.core.jacobian import Side, jacobian_determinant
-from gradicon.core.sampling import box_mean
 from gradicon.core.transform import DisplacementField
 from gradicon.registration.presets import PRESETS
+from gradicon.registration.solve.smoothing import averaged
 
 
 def folded(phi: DisplacementField) -> Tensor:
@@ -29,8 +29,8 @@ def folded(phi: DisplacementField) -> Tensor:
 
 def smoothed_where(phi: DisplacementField, folds: Tensor, radius: int) -> DisplacementField:
     """The map, averaged over `radius` voxels to each side where `folds` is 1, and fading out."""
-    near = (_mean(folds, radius + 1) > 0).to(phi.u)
-    return DisplacementField(torch.lerp(phi.u, _mean(phi.u, radius), _mean(near, radius)))
+    near = (averaged(folds, radius + 1) > 0).to(phi.u)
+    return DisplacementField(torch.lerp(phi.u, averaged(phi.u, radius), averaged(near, radius)))
 
 
 def without_folds(
@@ -46,9 +46,3 @@ def without_folds(
             break
         phi = smoothed_where(phi, folds, radius)
     return phi
-
-
-def _mean(x: Tensor, radius: int) -> Tensor:
-    for axis in range(x.ndim - 2):
-        x = box_mean(x, axis, radius)
-    return x

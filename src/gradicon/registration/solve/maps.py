@@ -28,7 +28,8 @@ def solve(pair: Pair, plan: Plan, on_step: OnStep | None = None) -> tuple[Maps, 
         return _still(pair), f"nothing was deformed: the {plan.way} map of the start is the answer"
     if plan.model is None:
         made = "no model was asked: the fields were optimised from scratch"
-        return _from_scratch(pair, plan, plan.fields, on_step), made
+        assert plan.fields is not None
+        return _optimise(pair, plan, plan.fields, _still(pair), 0.0, on_step), made
     seen = Images(*(pair.seen or (pair.moving, pair.fixed)))
     maps = _ask_network(seen, plan, on_step)
     answer = f"the answer of the model {plan.model.name}"
@@ -37,13 +38,14 @@ def solve(pair: Pair, plan: Plan, on_step: OnStep | None = None) -> tuple[Maps, 
         if plan.network_steps:
             how = "on a copy of it refined for this pair"
         return _mend(maps, plan), f"{answer}, {how}"
-    if plan.fallback is not None and _makes_it_worse(maps[0], seen):
+    if plan.may_drop_answer and _makes_it_worse(maps[0], seen):
         made = (
             f"the model {plan.model.name} made the images less alike: "
             "the fields were optimised from scratch instead"
         )
-        return _from_scratch(pair, plan, plan.fallback, on_step), made
-    return _refine_fields(pair, plan, plan.fields, maps, seen, on_step), f"{answer}, refined"
+        return _optimise(pair, plan, plan.fields.from_nothing(), _still(pair), 0.0, on_step), made
+    pull = hold(maps[0], seen, pair.space.shape, plan.presets)
+    return _optimise(pair, plan, plan.fields, maps, pull, on_step), f"{answer}, refined"
 
 
 def _ask_network(seen: Images, plan: Plan, on_step: OnStep | None) -> Maps:
@@ -69,28 +71,11 @@ def _ask_network(seen: Images, plan: Plan, on_step: OnStep | None) -> Maps:
     return there, back
 
 
-def _from_scratch(pair: Pair, plan: Plan, fields: FieldPlan | None, on_step: OnStep | None) -> Maps:
-    assert fields is not None
-    return _optimise(pair, plan, fields, _still(pair), 0.0, on_step)
-
-
 def _still(pair: Pair) -> Maps:
     """Maps that move nothing."""
     shape = pair.space.shape
     still = identity(len(shape), device=pair.fixed.device).materialise(shape)
     return still, still
-
-
-def _refine_fields(
-    pair: Pair,
-    plan: Plan,
-    fields: FieldPlan,
-    maps: Maps,
-    seen: Images,
-    on_step: OnStep | None,
-) -> Maps:
-    pull = hold(maps[0], seen, pair.space.shape, plan.presets) if fields.held else 0.0
-    return _optimise(pair, plan, fields, maps, pull, on_step)
 
 
 def _optimise(

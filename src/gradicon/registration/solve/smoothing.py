@@ -1,4 +1,4 @@
-"""Smooth fields of few parameters, as a product with a matrix along each axis."""
+"""Fields averaged, and read between their voxels, along one axis after the other."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gradicon.core.sampling import box_mean
+
+
+def averaged(x: Tensor, radius: int) -> Tensor:
+    """The mean over `radius` voxels to each side (B, C, *S); border voxels go on beyond it."""
+    for axis in range(x.ndim - 2):
+        x = box_mean(x, axis, radius)
+    return x
 
 
 def smoothing_matrices(coarse: Sequence[int], shape: Sequence[int], like: Tensor) -> list[Tensor]:
@@ -27,7 +34,7 @@ def linear_matrix(few: int, many: int, like: Tensor) -> Tensor:
 
 
 def along_axes(p: Tensor, matrices: Sequence[Tensor]) -> Tensor:
-    """A product with a matrix along each axis: B(p), with those of `smoothing_matrices`."""
+    """A product with a matrix along each axis, B(p) with those of `smoothing_matrices`."""
     for axis, matrix in enumerate(matrices):
         p = (matrix @ p.movedim(axis + 2, -2)).movedim(-2, axis + 2)
     return p
