@@ -10,7 +10,7 @@ import typer
 from gradicon.core.similarity import PENALTY_WEIGHTS, SIMILARITIES
 from gradicon.devices import Device
 from gradicon.models import Modality
-from gradicon.registration.options import Goal, Options
+from gradicon.registration.options import Goal, Options, Precision, Protocol
 from gradicon.registration.presets import PRESETS
 from gradicon.registration.start import Init
 
@@ -63,6 +63,17 @@ def _collect_options(
         bool,
         typer.Option("--mask-similarity-only", help="Keep what is outside, but do not compare it."),
     ] = False,
+    protocol: Annotated[
+        Protocol,
+        typer.Option(
+            help="paper: as published. A model sees the images as in its training, its weights are "
+            "refined (not with --refine 0), and its map is written as it is, folds and all."
+        ),
+    ] = "default",
+    precision: Annotated[
+        Precision,
+        typer.Option(help="Of a network that is refined on a GPU.", show_default="bf16; paper: 32"),
+    ] = "auto",
     device: DeviceChoice = "auto",
 ) -> Callable[[], Options]:
     """The options, to be checked when the command asks for them."""
@@ -77,6 +88,8 @@ def _collect_options(
         similarity=similarity,
         weight=weight,
         mask_outside=False if mask_similarity_only else None,
+        protocol=protocol,
+        precision=precision,
         device=device,
     )
 

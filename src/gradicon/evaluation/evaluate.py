@@ -41,7 +41,7 @@ class Evaluation(Work):
 
     about: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    kind: ClassVar[str] = "evaluation 1"
+    kind: ClassVar[str] = "evaluation 2"
 
     def folder(self, pair: Pair) -> Path:
         """OUT/pairs has one for each pair."""
@@ -96,10 +96,22 @@ def judge(found: Registration, carried: Carried) -> Measures:
             "folds_percent": folded_percentage_of(found.determinant).item(),
             "itk_folds_percent": _itk_folds_percent(found),
             "sd_log_jacobian": sd_log_of(found.determinant).item(),
+            **_judge_answer(found),
             "inverse_consistency_mm": found.inverse_error.mean_mm,
             "seconds": round(found.seconds, 3),
         }
     )
+
+
+def _judge_answer(found: Registration) -> Measures:
+    """The network's own map, before it was refined as a field or smoothed where it folds."""
+    raw = found.answer_determinant
+    if raw is None:
+        return {}
+    return {
+        "network_folds_percent": folded_percentage_of(raw).item(),
+        "network_sd_log_jacobian": sd_log_of(raw).item(),
+    }
 
 
 def _itk_folds_percent(found: Registration) -> float:

@@ -38,6 +38,8 @@ MEASURES = (
     Measure("folds_percent", "folds [%]", ".4f"),
     Measure("itk_folds_percent", "folds by ITK [%]", ".4f"),
     Measure("sd_log_jacobian", "SD log Jacobian"),
+    Measure("network_folds_percent", "folds of the network's map [%]", ".4f"),
+    Measure("network_sd_log_jacobian", "SD log Jacobian of the network's map"),
     Measure("inverse_consistency_mm", "inverse consistency [mm]"),
     Measure("seconds", "seconds", ".1f"),
     Measure("peak_memory_gb", "peak memory [GB]", ".2f"),

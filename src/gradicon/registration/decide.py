@@ -25,7 +25,7 @@ def choose_model(options: Options, dimension: int, *, one_kind: bool) -> Checkpo
         return open_checkpoint(find(options.model))
     if dimension == 3 and one_kind and options.similarity in _OF_ONE_KIND:
         return open_checkpoint(find(DEFAULT))
-    if options.refine == 0 or options.refine_network:
+    if not options.refines_fields:
         what = "2-D images" if dimension == 2 else "images of different kinds"
         raise GradiconError(
             f"no model in the box is for {what}: give one with --model, or leave --refine as it is"
@@ -56,7 +56,13 @@ def make_plan(
     sees_all = prepared is not None and prepared.crop == "fit" and augmented
     seen = placed if sees_all and options.refines_fields else None
     space = placed if placed and not seen else working_space(fixed, presets.grid.most_voxels)
-    as_trained = placed is not None and not augmented and options.init == "auto"
+    of_the_paper = options.protocol == "paper"
+    if of_the_paper and model is not None and placed is None:
+        raise GradiconError(
+            f"{model.path}: --protocol paper shows a network images as in its training, but this "
+            "file does not say how they were prepared: see gradicon import-weights --recipe"
+        )
+    as_trained = placed is not None and options.init == "auto" and (of_the_paper or not augmented)
     fields = None
     if options.refines_fields:
         fields = _plan_fields(space, placed, options, presets)
@@ -73,6 +79,8 @@ def make_plan(
         fields=fields,
         may_drop_answer=model is not None and fields is not None and options.model == AUTO,
         network_steps=_network_steps(options, presets),
+        half_precision=options.in_half_precision,
+        repairs=not of_the_paper,
         weight=options.penalty_weight,
         seed=options.seed,
         presets=presets,
@@ -80,7 +88,7 @@ def make_plan(
 
 
 def _network_steps(options: Options, presets: Presets) -> int:
-    if not options.refine_network:
+    if not options.refines_network:
         return 0
     return presets.answer.steps if options.refine is None else options.refine
 
@@ -116,7 +124,7 @@ def _way(model: Checkpoint | None, options: Options) -> Way:
         return options.to
     if model is None:
         return "from scratch"
-    if options.refine_network:
+    if options.refines_network:
         return "answer and network"
     return "answer and fields" if options.refines_fields else "answer alone"
 

@@ -15,6 +15,10 @@ from gradicon.registration.start import INITS, Init
 MODALITIES = ("auto", "ct", "mr")
 Goal = Literal["rigid", "affine", "deformable"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
+Protocol = Literal["default", "paper"]
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+Precision = Literal["auto", "32", "bf16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 AUTO = "auto"
 NONE = "none"
 
@@ -43,6 +47,11 @@ class Options:
         mask_outside: set what lies outside a mask to zero, as the paper does, instead of leaving it
             out of the similarity only.
         seed: of the points where the penalty is measured.
+        protocol: "paper" does what the paper did: a model sees both images as in its training,
+            without an affine start; a copy of its weights is refined for the pair, unless `refine`
+            is 0; and its map is written as it is, folds and all.
+        precision: of a network that is refined on a GPU; "auto" is bfloat16, and by the paper's
+            protocol full precision.
         device: where it is computed; "auto" takes a GPU where there is one.
     """
 
@@ -57,6 +66,8 @@ class Options:
     weight: float | None = None
     mask_outside: bool | None = None
     seed: int = 0
+    protocol: Protocol = "default"
+    precision: Precision = "auto"
     device: Device = "auto"
 
     def __post_init__(self) -> None:
@@ -65,6 +76,8 @@ class Options:
         for modality in (self.fixed_modality, self.moving_modality):
             _check_choice("modality", modality, MODALITIES)
         _check_choice("goal", self.to, GOALS)
+        _check_choice("protocol", self.protocol, PROTOCOLS)
+        _check_choice("precision", self.precision, PRECISIONS)
         choose_device(self.device)
         if self.refine is not None and self.refine < 0:
             raise GradiconError(f"refine must not be negative, got {self.refine}")
@@ -80,9 +93,21 @@ class Options:
         return penalty_weight(self.similarity) if self.weight is None else self.weight
 
     @property
+    def refines_network(self) -> bool:
+        """Whether a copy of a network's weights is optimised."""
+        return self.refine_network or (self.protocol == "paper" and self.refine != 0)
+
+    @property
     def refines_fields(self) -> bool:
         """Whether fields are optimised, rather than a network, or nothing."""
-        return self.to == "deformable" and self.refine != 0 and not self.refine_network
+        return self.to == "deformable" and self.refine != 0 and not self.refines_network
+
+    @property
+    def in_half_precision(self) -> bool:
+        """Whether a network is refined in bfloat16 where there is a GPU."""
+        if self.precision == "auto":
+            return self.protocol != "paper"
+        return self.precision == "bf16"
 
     def as_dict(self) -> dict[str, Any]:
         """The choices for the record, with the weight that is used."""
@@ -117,6 +142,22 @@ def _refuse_contradictions(options: Options) -> None:
         (
             options.to != "deformable" and named,
             (f"--to {options.to}", f"--model {options.model}", "a model deforms"),
+        ),
+        (
+            options.protocol == "paper" and options.to != "deformable",
+            ("--protocol paper", f"--to {options.to}", "the paper's networks deform"),
+        ),
+        (
+            options.protocol == "paper" and options.init != "auto",
+            (
+                "--protocol paper",
+                f"--init {options.init}",
+                "a model sees images as in its training",
+            ),
+        ),
+        (
+            options.protocol == "paper" and options.model == NONE,
+            ("--protocol paper", "--model none", "the paper's maps are a network's"),
         ),
         (
             options.to != "deformable" and options.init == "none",

@@ -119,6 +119,8 @@ class Plan:
         may_drop_answer: whether fields are optimised from nothing if the answer makes the images
             less alike.
         network_steps: by which a copy of the network is refined.
+        half_precision: whether that is done in bfloat16 where there is a GPU.
+        repairs: whether maps are smoothed where they fold.
         weight: of the GradICON penalty.
         seed: of what is random.
         presets: every number that was not chosen by a person.
@@ -136,6 +138,8 @@ class Plan:
     fields: FieldPlan | None
     may_drop_answer: bool
     network_steps: int
+    half_precision: bool
+    repairs: bool
     weight: float
     seed: int
     presets: Presets
@@ -160,6 +164,8 @@ class Plan:
             "fields": None if self.fields is None else _describe_fields(self.fields),
             "if_the_answer_makes_it_worse": "fields from nothing" if self.may_drop_answer else None,
             "network_steps": self.network_steps,
+            "network_precision_on_a_gpu": "bfloat16" if self.half_precision else "float32",
+            "smoothed_where_maps_fold": self.repairs,
         }
 
 

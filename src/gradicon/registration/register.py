@@ -26,7 +26,7 @@ from gradicon.registration.pair import Pair, Scan, Source, lay_out, read_pair
 from gradicon.registration.plan import Plan
 from gradicon.registration.presets import PRESETS, Presets
 from gradicon.registration.solve.inverse import InverseError, improve_inverse, inverse_error
-from gradicon.registration.solve.maps import Maps, OnStep, solve
+from gradicon.registration.solve.maps import OnStep, Solution, solve
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,8 @@ class Registration:
         inverse_error: how well the two transforms undo each other.
         options: what the person chose.
         made: how the maps were found, in words.
+        answer: the network's own map, on the grid on which it saw the pair, before it was refined
+            as a field or smoothed where it folds; None if no network was asked.
         seconds: of all of it.
     """
 
@@ -61,12 +63,20 @@ class Registration:
     inverse_error: InverseError
     options: Options
     made: str
+    answer: DisplacementField | None
     seconds: float
 
     @cached_property
     def determinant(self) -> Tensor:
         """(1, *S): of phi's Jacobian on the working grid, by backward differences."""
         return jacobian_determinant(self.phi, self.pair.space.shape)
+
+    @cached_property
+    def answer_determinant(self) -> Tensor | None:
+        """The same of the network's own map, on the grid on which it saw the pair."""
+        if self.answer is None:
+            return None
+        return jacobian_determinant(self.answer, self.answer.u.shape[2:])
 
 
 def register(
@@ -94,8 +104,8 @@ def register(
     looks = (scans[0].look, scans[1].look)
     plan = make_plan(scans[0].volume.space, looks, options, presets=presets)
     pair = lay_out(*scans, plan)
-    maps, made = solve(pair.to(options.torch_device), plan, on_step)
-    return _hand_over(scans, pair, plan, options, maps, made, began)
+    solution = solve(pair.to(options.torch_device), plan, on_step)
+    return _hand_over(scans, pair, plan, options, solution, began)
 
 
 def _hand_over(
@@ -103,13 +113,12 @@ def _hand_over(
     pair: Pair,
     plan: Plan,
     options: Options,
-    maps: Maps,
-    made: str,
+    solution: Solution,
     began: float,
 ) -> Registration:
     """The maps in millimetres, their inverse, and the moving image resampled."""
     fixed, moving = scans
-    phi, rough_inverse = (each.to("cpu") for each in maps)
+    phi, rough_inverse = (each.to("cpu") for each in solution.maps)
     inverse_phi = improve_inverse(phi, rough_inverse, plan.presets) if plan.deforms else phi
     transform, inverse = _to_mm(phi, inverse_phi, pair, plan)
     darkest = float(from_sitk(moving.image).data.min())
@@ -125,7 +134,8 @@ def _hand_over(
         similarity=(_compare(pair, still, plan), _compare(pair, phi, plan)),
         inverse_error=inverse_error(phi, inverse_phi, pair.space, plan.presets.inverse.points),
         options=options,
-        made=made,
+        made=solution.made,
+        answer=None if solution.answer is None else solution.answer.to("cpu"),
         seconds=time.perf_counter() - began,
     )
 

@@ -4,6 +4,8 @@ from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any, Literal
 
+from torch import Tensor
+
 from gradicon.core.jacobian import folded_percentage_of, jacobian_determinant, sd_log_of
 from gradicon.registration.register import Registration
 from gradicon.registration.result.scores import Scores
@@ -107,42 +109,52 @@ def _scores(scores: Scores) -> dict[str, Measure]:
 
 
 def _regularity(found: Registration) -> dict[str, Measure]:
-    grid = "working grid, of the deformation without the affine start"
-    back = folded_percentage_of(jacobian_determinant(found.inverse_phi, found.pair.space.shape))
-    return {
-        "folds": Measure(
-            name="folded voxels",
-            what="voxels where the deformation's Jacobian determinant, by backward differences, "
-            "is not positive",
-            where=grid,
-            better="0 is best",
-            unit="%",
-            form=".4g",
-            before=None,
-            after=folded_percentage_of(found.determinant).item(),
-        ),
-        "inverse_folds": Measure(
-            name="folded voxels of the inverse",
-            what="the same of the inverse",
-            where=grid,
-            better="0 is best",
-            unit="%",
-            form=".4g",
-            before=None,
-            after=back.item(),
-        ),
-        "sd_log_jacobian": Measure(
-            name="SD of log Jacobian",
-            what="how much the deformation changes volume from place to place: the standard "
-            "deviation of the logarithm of its Jacobian determinant",
-            where=grid,
-            better="lower",
-            unit="",
-            form=".3f",
-            before=None,
-            after=sd_log_of(found.determinant).item(),
-        ),
+    """Of the transform that is written, of its inverse, and of the network's own map."""
+    written = "working grid, of the written deformation without the affine start"
+    back = jacobian_determinant(found.inverse_phi, found.pair.space.shape)
+    measures = {
+        "folds": _folds("folded voxels", found.determinant, written),
+        "inverse_folds": _folds("folded voxels of the inverse", back, written),
+        "sd_log_jacobian": _roughness("SD of log Jacobian", found.determinant, written),
     }
+    raw = found.answer_determinant
+    if raw is not None:
+        own = "network's grid, of its map before it was refined as a field or smoothed"
+        measures |= {
+            "network_folds": _folds("folded voxels of the network's map", raw, own),
+            "network_sd_log_jacobian": _roughness(
+                "SD of log Jacobian of the network's map", raw, own
+            ),
+        }
+    return measures
+
+
+def _folds(name: str, determinant: Tensor, where: str) -> Measure:
+    return Measure(
+        name=name,
+        what="voxels where the deformation's Jacobian determinant, by backward differences, "
+        "is not positive",
+        where=where,
+        better="0 is best",
+        unit="%",
+        form=".4g",
+        before=None,
+        after=folded_percentage_of(determinant).item(),
+    )
+
+
+def _roughness(name: str, determinant: Tensor, where: str) -> Measure:
+    return Measure(
+        name=name,
+        what="how much the deformation changes volume from place to place: the standard "
+        "deviation of the logarithm of its Jacobian determinant",
+        where=where,
+        better="lower",
+        unit="",
+        form=".3f",
+        before=None,
+        after=sd_log_of(determinant).item(),
+    )
 
 
 def _inverse(found: Registration) -> dict[str, Measure]:

@@ -1,6 +1,7 @@
 """The deformation and its reverse, found as a plan says: by a network, by optimisation, or both."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -22,14 +23,31 @@ OnStep = Callable[[int, int, Objective], None]
 """Called after every step with its number, how many there will be, and its objective."""
 
 
-def solve(pair: Pair, plan: Plan, on_step: OnStep | None = None) -> tuple[Maps, str]:
-    """Both maps, and in words how they were found."""
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What was found.
+
+    Args:
+        maps: both directions.
+        made: how, in words.
+        answer: the network's own map of the first direction, before anything was refined as fields
+            or smoothed where it folds; None if no network was asked.
+    """
+
+    maps: Maps
+    made: str
+    answer: DisplacementField | None = None
+
+
+def solve(pair: Pair, plan: Plan, on_step: OnStep | None = None) -> Solution:
+    """Both maps, found as the plan says."""
     if not plan.deforms:
-        return _still(pair), f"nothing was deformed: the {plan.way} map of the start is the answer"
+        made = f"nothing was deformed: the {plan.way} map of the start is the answer"
+        return Solution(_still(pair), made)
     if plan.model is None:
         made = "no model was asked: the fields were optimised from scratch"
         assert plan.fields is not None
-        return _optimise(pair, plan, plan.fields, _still(pair), 0.0, on_step), made
+        return Solution(_optimise(pair, plan, plan.fields, _still(pair), 0.0, on_step), made)
     seen = Images(*(pair.seen or (pair.moving, pair.fixed)))
     maps = _ask_network(seen, plan, on_step)
     answer = f"the answer of the model {plan.model.name}"
@@ -37,15 +55,18 @@ def solve(pair: Pair, plan: Plan, on_step: OnStep | None = None) -> tuple[Maps, 
         how = "as it is, not refined"
         if plan.network_steps:
             how = "on a copy of it refined for this pair"
-        return _mend(maps, plan), f"{answer}, {how}"
+        return Solution(_mend(maps, plan), f"{answer}, {how}", maps[0])
     if plan.may_drop_answer and _makes_it_worse(maps[0], seen):
         made = (
             f"the model {plan.model.name} made the images less alike: "
             "the fields were optimised from scratch instead"
         )
-        return _optimise(pair, plan, plan.fields.from_nothing(), _still(pair), 0.0, on_step), made
+        fields = plan.fields.from_nothing()
+        found = _optimise(pair, plan, fields, _still(pair), 0.0, on_step)
+        return Solution(found, made, maps[0])
     pull = hold(maps[0], seen, pair.space.shape, plan.presets)
-    return _optimise(pair, plan, plan.fields, maps, pull, on_step), f"{answer}, refined"
+    found = _optimise(pair, plan, plan.fields, maps, pull, on_step)
+    return Solution(found, f"{answer}, refined", maps[0])
 
 
 def _ask_network(seen: Images, plan: Plan, on_step: OnStep | None) -> Maps:
@@ -61,6 +82,7 @@ def _ask_network(seen: Images, plan: Plan, on_step: OnStep | None) -> Maps:
             similarity=plan.measure.function(),
             weight=plan.weight,
             learning_rate=plan.presets.answer.learning_rate,
+            half_precision=plan.half_precision,
             seed=plan.seed,
             on_step=_count(on_step, plan.network_steps),
         )
@@ -129,7 +151,9 @@ def _makes_it_worse(phi: DisplacementField, seen: Images) -> bool:
 
 
 def _mend(maps: Maps, plan: Plan) -> Maps:
-    """An answer that is not refined, smoothed where it folds."""
+    """An answer that is not refined, smoothed where it folds if that is wanted."""
+    if not plan.repairs:
+        return maps
     there, back = maps
     return without_folds(there, plan.presets.repair), without_folds(back, plan.presets.repair)
 

@@ -1,6 +1,7 @@
 """Instance optimization: the paper's loss, minimised for one pair."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import deepcopy
 from typing import TypeVar
 
@@ -27,6 +28,7 @@ def refine(
     similarity: Similarity = lncc,
     weight: float = penalty_weight("lncc"),
     learning_rate: float = PRESETS.answer.learning_rate,
+    half_precision: bool = True,
     seed: int = 0,
     on_step: Callable[[int, Objective], None] | None = None,
 ) -> Network:
@@ -42,13 +44,16 @@ def refine(
         similarity: what is compared, both ways.
         weight: of the GradICON penalty, the paper's lambda.
         learning_rate: Adam's.
+        half_precision: on a GPU, compute features in bfloat16 and keep none, which needs a part of
+            the memory.
         seed: of the points of the penalty.
         on_step: called after every step with its number from 1 and its objective.
     """
     tuned = deepcopy(network).eval()
     optimizer = torch.optim.Adam(tuned.parameters(), lr=learning_rate)
     generator = torch.Generator().manual_seed(seed)
-    with sparing_memory(tuned, fixed.device):
+    spared = sparing_memory(tuned, fixed.device) if half_precision else nullcontext()
+    with spared:
         for step in range(1, steps + 1):
             x = random_points(fixed.shape[2:], generator, like=fixed)
             result = objective(tuned, moving, fixed, x, similarity=similarity, weight=weight)
