@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from golden.reference import load_case
-from gradicon.models import load
+from gradicon.models import from_icon, load, read_header, read_icon
 from gradicon.registration.demo import run_demo
 from gradicon.registration.options import Options
 
@@ -88,6 +88,35 @@ def test_import_refuses_what_it_should(weights: Path, tmp_path: Path):
     )
     assert out.read_text() == "precious"
     assert gradicon("import-weights", weights, "-o", out, "--overwrite").returncode == 0
+
+
+def test_a_recipe_says_how_images_are_prepared_for_imported_weights(weights: Path, tmp_path: Path):
+    dimension = from_icon(read_icon(weights)).config.dimension
+    recipe = tmp_path / "recipe.toml"
+    shape = [16] * dimension
+    lines = [
+        "[data]",
+        f"shape = {shape}",
+        'modality = "ct"',
+        "window = [-1000, 0]",
+        'pairs = "intra"',
+    ]
+    recipe.write_text("\n".join(lines))
+    out = tmp_path / "model.safetensors"
+    assert gradicon("import-weights", weights, "--recipe", recipe, "-o", out).returncode == 0
+    header = read_header(out).preprocessing
+    assert header is not None
+    assert (header.shape, header.modality, header.window) == (tuple(shape), "ct", (-1000.0, 0.0))
+    assert header.augmented  # as pairs of one person are
+    recipe.write_text(f"[data]\nshape = {[16] * (5 - dimension)}")
+    assert_one_line_error(
+        gradicon("import-weights", weights, "--recipe", recipe, "-o", out, "--overwrite"),
+        f"the recipe is {5 - dimension}-D, but the weights",
+    )
+    assert_one_line_error(
+        gradicon("import-weights", out, "-r", recipe, "-o", tmp_path / "b.safetensors"),
+        "a checkpoint says itself how it was trained",
+    )
 
 
 def test_inspect_refuses_what_is_no_checkpoint(weights: Path):

@@ -79,7 +79,7 @@ def test_prepare_and_register_find_the_same_tensor(tmp_path: Path, case: str, ma
 
     dimension = len(shape)
     model = build(ModelConfig(dimension=dimension, stage=1, **SMALL))  # type: ignore[arg-type]
-    preprocessing = recipe.data.preprocessing(augmented=False)
+    preprocessing = recipe.preprocessing
     save(model, tmp_path / "m.safetensors", preprocessing=preprocessing)
     options = Options(model=str(tmp_path / "m.safetensors"), refine=0, device="cpu")
     pair = register(paths[0], paths[1], options, fixed_mask=masks[0], moving_mask=masks[1]).pair

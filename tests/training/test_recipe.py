@@ -30,7 +30,12 @@ def test_the_defaults_are_the_papers():
         50_000,
         50_000,
     )
-    assert (how.augment, how.augment_noise, how.flips, how.precision) == (False, 0.05, True, "32")
+    assert (recipe.augments, how.augment_noise, how.flips, how.precision) == (
+        False,
+        0.05,
+        True,
+        "32",
+    )
     assert (recipe.data.crop, recipe.data.pairs) == ("fit", "inter")
 
 
@@ -148,3 +153,21 @@ def test_a_missing_recipe(tmp_path: Path):
 @pytest.mark.parametrize("path", sorted(ROOT.glob("recipes/*.toml")), ids=lambda path: path.name)
 def test_the_recipes_of_the_project_can_be_read(path: Path):
     assert read_recipe(path).training.steps > 0
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said", "augments"),
+    [
+        ("inter", "", False),
+        ("intra", "", True),
+        ("joined", "", False),
+        ("intra", "augment = false", False),
+        ("inter", "augment = true", True),
+    ],
+)
+def test_images_of_one_person_are_augmented_unless_the_recipe_says_otherwise(
+    pairs: str, said: str, augments: bool
+):
+    recipe = parse_recipe(f'[data]\nshape = [16, 16]\npairs = "{pairs}"\n[training]\n{said}')
+    assert recipe.augments == augments
+    assert recipe.preprocessing.augmented == augments

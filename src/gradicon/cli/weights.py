@@ -8,9 +8,11 @@ import typer
 
 import gradicon
 from gradicon.cli.common import Overwrite, refuse_existing
+from gradicon.errors import GradiconError
 from gradicon.files import sha256_of
 from gradicon.models import from_icon, read_header, read_icon, save
 from gradicon.models.earlier import convert_earlier
+from gradicon.training.recipe import read_recipe
 
 
 def import_weights(
@@ -24,27 +26,46 @@ def import_weights(
     out: Annotated[
         Path, typer.Option("-o", "--out", help="The checkpoint to write.", show_default=False)
     ],
+    recipe: Annotated[
+        Path | None,
+        typer.Option(
+            "-r",
+            "--recipe",
+            help="A recipe whose [data] says how images were prepared for these weights.",
+        ),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Turn weights of the reference implementation into a checkpoint, without pickle.
 
-    A checkpoint of an earlier version of gradicon is brought up to date.
+    With a recipe, the checkpoint says how images are prepared for it, and `gradicon register`
+    prepares them so. A checkpoint of an earlier version of gradicon is brought up to date.
 
     Example: `gradicon import-weights Step_2_final.trch -o unigradicon.safetensors`
+
+    Example: `gradicon import-weights lung.trch --recipe copdgene.toml -o lung.safetensors`
 
     Example: `gradicon import-weights earlier.safetensors -o model.safetensors`
     """
     refuse_existing([out], overwrite=overwrite)
+    prepared = None if recipe is None else read_recipe(recipe)
     if file.suffix == ".safetensors":
+        if recipe is not None:
+            raise GradiconError(f"{file}: a checkpoint says itself how it was trained: no --recipe")
         model = convert_earlier(file, out)
     else:
         model = from_icon(read_icon(file))
+        if prepared is not None and prepared.model.dimension != model.config.dimension:
+            raise GradiconError(
+                f"{recipe}: the recipe is {prepared.model.dimension}-D, but the weights in {file} "
+                f"are {model.config.dimension}-D"
+            )
         notes = {
             "imported from": file.name,
             "sha256 of that file": sha256_of(file),
             "gradicon": gradicon.__version__,
         }
-        save(model, out, notes=notes)
+        save(model, out, preprocessing=prepared and prepared.preprocessing, notes=notes)
     count = sum(parameter.numel() for parameter in model.parameters())
     typer.echo(
         f"{out}: Stage{model.config.stage}, {model.config.dimension}-D, {count:,} parameters"

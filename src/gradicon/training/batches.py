@@ -134,7 +134,7 @@ class Batches:
             inputs = inputs._replace(
                 landmarks_a=shelf.landmarks(first), landmarks_b=shelf.landmarks(second)
             )
-        return self._augmented(inputs, step) if self.recipe.training.augment else inputs
+        return self._augmented(inputs, step) if self.recipe.augments else inputs
 
     def name_pairs(self, step: int) -> list[tuple[str, str]]:
         """The names of the images a and b of every sample of a step, of all processes."""

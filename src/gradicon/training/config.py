@@ -29,11 +29,6 @@ class DataConfig(Preparation):
 
     pairs: Pairing = "inter"
 
-    def preprocessing(self, *, augmented: bool) -> Preprocessing:
-        """What a checkpoint says of it."""
-        names = [field.name for field in fields(Preparation)]
-        return Preprocessing(**{name: vars(self)[name] for name in names}, augmented=augmented)
-
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +90,9 @@ class TrainingConfig:
             before it.
         precision: "32", or "bf16-mixed": on a GPU, convolutions in bfloat16, coordinates and losses
             in float32.
-        augment: the affine augmentation of the paper's appendix. augment_noise is its gamma; flips,
-            whether axes are reversed.
+        augment: the affine augmentation of the paper's appendix. Left out, it is done where pairs
+            are of one person ("intra"), as in the paper. augment_noise is its gamma; flips, whether
+            axes are reversed.
         augment_warp: with `augment`, images are bent too, each by its own smooth warp of this
             standard deviation, a part of the field of view; augment_contrast: and get a gamma and a
             shading of their own, about 1 by factors of exp(+-this).
@@ -110,7 +106,7 @@ class TrainingConfig:
     stage2_steps: int = 50_000
     seed: int = 0
     precision: Precision = "32"
-    augment: bool = False
+    augment: bool | None = None
     augment_noise: float = 0.05
     flips: bool = True
     augment_warp: float = 0.0
@@ -179,6 +175,20 @@ class Recipe:
     loss: LossConfig
     training: TrainingConfig
     text: str = ""
+
+    @property
+    def augments(self) -> bool:
+        """Whether images are moved at random: as the recipe says, else as the pairs want it."""
+        if self.training.augment is None:
+            return self.data.pairs == "intra"
+        return self.training.augment
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What a checkpoint says of the images of its training."""
+        names = [field.name for field in fields(Preparation)]
+        values = {name: vars(self.data)[name] for name in names}
+        return Preprocessing(**values, augmented=self.augments)
 
     def __post_init__(self) -> None:
         if self.model.dimension != len(self.data.shape):

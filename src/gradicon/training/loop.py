@@ -232,5 +232,5 @@ class Loop:
             minutes=round(self.seconds / 60, 1),
             score=self.best,
         )
-        preprocessing = self.recipe.data.preprocessing(augmented=self.recipe.training.augment)
+        preprocessing = self.recipe.preprocessing
         write_model(self.run_folder / name, self.model, preprocessing, about)
