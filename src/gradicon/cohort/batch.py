@@ -26,6 +26,9 @@ _NAMES = {
     "mean_dice": "mean Dice",
     "mean_landmark_error": "landmark error [mm]",
     "folds": "folds [%]",
+    "sd_log_jacobian": "SD log Jacobian",
+    "network_folds": "folds of the network's map [%]",
+    "network_sd_log_jacobian": "SD log Jacobian of the network's map",
     "inverse_error_mean": "inverse error [mm]",
 }
 
@@ -41,7 +44,7 @@ class Batch(Work):
 
     command: str = ""
 
-    kind: ClassVar[str] = "batch 2"
+    kind: ClassVar[str] = "batch 3"
 
     def folder(self, pair: Pair) -> Path:
         return self.out / pair.name
