@@ -178,7 +178,7 @@ def test_other_options_are_refused_before_anything_is_lost(tmp_path: Path):
     pairs = listed(tmp_path, 2)
     statuses(stub(tmp_path / "out"), pairs)
     other = stub(tmp_path / "out", Options(model="none", refine=7))
-    with pytest.raises(GradiconError, match="with refine 60, not 7: choose another folder, or say"):
+    with pytest.raises(GradiconError, match="with refine 20, not 7: choose another folder, or say"):
         take_stock(other, pairs)
     assert other.done == []
     assert (

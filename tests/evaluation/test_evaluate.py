@@ -148,7 +148,8 @@ def test_jacobian_measures_against_simpleitk(judged: tuple[Registration, Carried
     """
     found, _, record = judged
     space = found.pair.space
-    mm = np.moveaxis(found.phi.u[0].double().numpy(), 0, -1) @ space.unit_to_mm[:-1, :-1].T
+    u = found.phi.materialise(space.shape).u[0].double().numpy()
+    mm = np.moveaxis(u, 0, -1) @ space.unit_to_mm[:-1, :-1].T
     field = sitk.GetImageFromArray(mm, isVector=True)
     field.SetSpacing(space.spacing_mm[::-1])
     columns = space.index_to_mm[:-1, :-1][:, ::-1] / np.array(space.spacing_mm[::-1])

@@ -10,6 +10,7 @@ from gradicon.devices import Device, choose_device
 from gradicon.errors import GradiconError
 from gradicon.models import Modality
 from gradicon.models.zoo import find
+from gradicon.registration.presets import PRESETS
 from gradicon.registration.start import INITS, Init
 
 MODALITIES = ("auto", "ct", "mr")
@@ -110,8 +111,10 @@ class Options:
         return self.precision == "bf16"
 
     def as_dict(self) -> dict[str, Any]:
-        """The choices for the record, with the weight that is used."""
-        return asdict(self) | {"weight": self.penalty_weight}
+        """The choices for the record, with the weight and the iterations that are used."""
+        usual = PRESETS.answer.steps if self.refines_network else PRESETS.fields.steps
+        iterations = usual if self.refine is None else self.refine
+        return asdict(self) | {"weight": self.penalty_weight, "refine": iterations}
 
     @property
     def torch_device(self) -> torch.device:
