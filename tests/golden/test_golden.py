@@ -70,7 +70,7 @@ def test_the_loss_its_parts_and_its_gradient(name: str, mode: str):
         "loss": found.loss.item(),
         "similarity": found.similarity.item(),
         "gradicon": found.penalty.item(),
-        "magnitude": magnitude(found.phi_ab, case.shape).mean().item(),
+        "magnitude": magnitude(found.phi_ab, case.shape).mean().item() / len(case.shape),
         "flips": (jacobian_determinant(found.phi_ba, case.shape) < 0).sum().item() / case.batch,
         "grad_norm": gradient,
     }

@@ -95,6 +95,9 @@ def test_labels_and_landmarks_are_added_with_their_weights():
     assert scalars["folds"] == pytest.approx(
         float(fold_percentage(model(batch.a, batch.b), SHAPE).mean())
     )
+    with torch.no_grad():
+        u = model(batch.a, batch.b).materialise(SHAPE).u
+    torch.testing.assert_close(scalars["magnitude"], (u**2).sum(1).mean())
     loss.backward()
     assert all(
         value.grad is not None and torch.isfinite(value.grad).all() for value in model.parameters()

@@ -59,7 +59,7 @@ def test_both_stages_leave_what_they_should(done: Path, data: Path):
     }
     assert {path.name for path in done.iterdir()} == names
     assert [line["stage"] for line in lines(done)] == [1, 1, 1, 1, 2, 2, 2]
-    assert {"loss", "similarity", "penalty", "folds"} <= set(lines(done)[0])
+    assert {"loss", "similarity", "penalty", "folds", "magnitude"} <= set(lines(done)[0])
     judged = [line["step"] for line in lines(done) if "validation_dice" in line]
     assert judged == [3, 4, 6, 7]
     assert lines(done)[2]["validation_landmark_error_mm"] > 0

@@ -20,7 +20,8 @@ _LOGGER = logging.getLogger("gradicon.training")
 class Report:
     """Where a run is.
 
-    `values` are the loss and its parts, folds in percent, and on some steps what validation found.
+    `values` are the loss and its parts, folds in percent, the magnitude of the map, and on some
+    steps what validation found.
     """
 
     stage: int

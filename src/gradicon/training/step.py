@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from gradicon.core.jacobian import fold_percentage
+from gradicon.core.jacobian import fold_percentage, magnitude
 from gradicon.core.network import RegistrationNetwork
 from gradicon.core.objective import (
     Penalty,
@@ -47,7 +47,8 @@ class TrainingStep(nn.Module):
         trust_images(network)
 
     def forward(self, inputs: Inputs, *, folds: bool = False) -> tuple[Tensor, Scalars]:
-        """The loss to differentiate, and its parts; with `folds`, which cost time, also the folds.
+        """The loss to differentiate, and its parts; with `folds`, which cost time, also the folds
+        and the magnitude of the map.
 
         loss = similarity + weight penalty + label_weight labels + landmark_weight landmarks, where
         similarity is the sum and labels and landmarks are the mean over both directions.
@@ -85,7 +86,9 @@ class TrainingStep(nn.Module):
             scalars["landmarks"] = far.detach()
         if folds:
             with torch.no_grad():
-                scalars["folds"] = fold_percentage(found.phi_ab, shape).mean().float()
+                phi = found.phi_ab.materialise(shape)
+                scalars["folds"] = fold_percentage(phi, shape).mean().float()
+                scalars["magnitude"] = magnitude(phi, shape).mean().float()
         return loss, {"loss": loss.detach(), **scalars}
 
 
