@@ -46,9 +46,7 @@ def import_weights(
         }
         save(model, out, notes=notes)
     count = sum(parameter.numel() for parameter in model.parameters())
-    typer.echo(
-        f"{out}: Stage{model.config.stage}, {model.config.dimension}-D, {count:,} parameters"
-    )
+    typer.echo(f"{out}: {model.config.title}, {model.config.dimension}-D, {count:,} parameters")
 
 
 def inspect(
