@@ -157,7 +157,9 @@ def test_a_network_has_a_row_only_where_numbers_are():
     ]
     figure = Figure(layout="constrained")
     statistics.draw(numbers, figure)
-    names = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
     assert names == ["VoxelMorph's U-Net", "U-Net", "Stage1", "Stage2"]
 
 
