@@ -12,6 +12,7 @@ from gradicon.core.network import (
     TwoStep,
     multiresolution,
     refined,
+    two_at_half_resolution,
     warp,
 )
 from gradicon.core.sampling import halve, unit_grid
@@ -95,7 +96,7 @@ def test_two_step_is_the_papers_ts():
     assert not torch.allclose(phi(psi(x)), psi(phi(x)), atol=1e-4)
 
 
-def test_stage1_and_stage2_are_built_as_in_the_paper():
+def test_stage1_stage2_and_icon_are_built_as_in_the_paper():
     def tree(net: torch.nn.Module) -> str:
         match net:
             case TwoStep():
@@ -105,6 +106,9 @@ def test_stage1_and_stage2_are_built_as_in_the_paper():
             case _:
                 return "Psi"
 
+    icon = refined(two_at_half_resolution(lambda: SMALL(2)), lambda: SMALL(2))
+    assert tree(icon) == "TS{Down{TS{Psi, Psi}}, Psi}"
+    assert len({id(m) for m in icon.modules() if isinstance(m, UNet)}) == 3
     stage1 = multiresolution(lambda: SMALL(2))
     assert tree(stage1) == "TS{Down{TS{Down{Psi}, Psi}}, Psi}"
     assert tree(multiresolution(lambda: SMALL(2), resolutions=1)) == "Psi"

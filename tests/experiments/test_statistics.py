@@ -38,7 +38,7 @@ def test_parameters_are_the_papers(name: str):
     assert count_cost(NETWORKS[name], 16)["parameters"] == PAPER[name]["parameters"]
 
 
-@pytest.mark.parametrize("name", ["U-Net", "Stage1", "Stage2"])
+@pytest.mark.parametrize("name", ["U-Net", "ICON", "Stage1", "Stage2"])
 def test_operations_counted_as_the_paper_does_are_the_papers(name: str):
     assert count_cost(NETWORKS[name], PAPER_SIZE)["thop"] == pytest.approx(
         PAPER[name]["thop"], rel=1e-6 if name != "Stage2" else 5e-4
@@ -139,6 +139,28 @@ def test_the_figure_shows_memory_where_it_was_measured():
     ]
     assert "3.0 ms, 40 MB" in statistics.table(numbers)
     figure.canvas.draw()
+
+
+COMMITTED = Path(__file__).parents[2] / "docs/results/statistics.json"
+
+
+def test_a_network_has_a_row_only_where_numbers_are():
+    """The committed result was measured before ICON's network was there."""
+    numbers = json.loads(COMMITTED.read_text(encoding="utf-8"))["numbers"]
+    assert "ICON" not in statistics.table(numbers)
+    numbers["counts"]["ICON"] = count_cost(NETWORKS["ICON"], PAPER_SIZE)
+    numbers["paper"]["networks"]["ICON"] = PAPER["ICON"]
+    rows = [line for line in statistics.table(numbers).splitlines() if "ICON" in line]
+    assert rows == [
+        "| ICON | 53,010,687 | 53,010,687 | 194.824 G | 97.412 G | 678.513 G | 678.513 G |",
+        "| ICON | 96.4 ms, 2,918 MB | 573.6 ms, 8,082 MB |",
+    ]
+    figure = Figure(layout="constrained")
+    statistics.draw(numbers, figure)
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["VoxelMorph's U-Net", "U-Net", "Stage1", "Stage2"]
 
 
 def test_what_does_not_fit_is_left_out():

@@ -13,6 +13,8 @@ def test_the_papers_networks_have_the_papers_parameter_counts():
     assert parameters(ModelConfig(stage=1, dimension=3)) == 53_010_687
     assert parameters(ModelConfig(stage=2, dimension=3)) == 70_680_916
     assert parameters(ModelConfig(stage=1, resolutions=1)) == 17_670_229
+    assert parameters(ModelConfig(composition="icon")) == 53_010_687
+    assert parameters(ModelConfig(composition="icon", stage=1)) == 2 * 17_670_229
     assert parameters(ModelConfig(stage=1, resolutions=1, backbone="voxelmorph")) == 327_331
 
 
@@ -37,7 +39,32 @@ def test_a_config_survives_the_trip_through_plain_values():
     )
     assert ModelConfig.from_dict(config.to_dict()) == config
     assert ModelConfig.from_dict({}) == ModelConfig()
+    icon = ModelConfig(composition="icon", stage=1)
+    assert ModelConfig.from_dict(icon.to_dict()) == icon != ModelConfig(stage=1)
     assert ModelConfig().to_dict()["down_channels"] == [16, 32, 64, 256, 512]
+
+
+def test_a_config_of_before_there_was_icon_means_what_it_meant():
+    before = {
+        "dimension": 2,
+        "stage": 1,
+        "resolutions": 2,
+        "image_channels": 1,
+        "backbone": "unet",
+        "down_channels": [4, 8],
+        "up_channels": [4, 8],
+    }
+    names = set(build(ModelConfig.from_dict(before)).net.state_dict())
+    assert {name.partition("dense.")[0] for name in names} == {"first.net.", "second."}
+
+
+def test_networks_have_titles():
+    titles = [
+        ModelConfig(composition=composition, stage=stage).title
+        for composition in ("gradicon", "icon")
+        for stage in (1, 2)
+    ]
+    assert titles == ["Stage1", "Stage2", "ICON at half resolution", "ICON"]
 
 
 @pytest.mark.usefixtures("unhooked")
@@ -46,6 +73,9 @@ def test_a_config_survives_the_trip_through_plain_values():
     [
         ({"stages": 1}, "unknown name 'stages' in a model configuration"),
         ({"backbone": "resnet"}, "unknown backbone 'resnet': expected one of unet, voxelmorph"),
+        ({"composition": "ICON"}, "unknown composition 'ICON': expected one of gradicon, icon"),
+        ({"composition": ["icon"]}, r"unknown composition \['icon'\]"),
+        ({"composition": "icon", "resolutions": 2}, "leave out resolutions, got 2"),
         ({"dimension": 4}, "dimension must be a whole number from 2 to 3, got 4"),
         ({"stage": 3}, "stage must be a whole number from 1 to 2, got 3"),
         ({"stage": "2"}, "stage must be a whole number from 1 to 2, got '2'"),

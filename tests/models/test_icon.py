@@ -97,7 +97,7 @@ def without(state: dict[str, Tensor], part: str) -> dict[str, Tensor]:
             "1 unexpected tensor.*norm.9.weight",
         ),
         (lambda s: {**s, "optimizer.step": torch.zeros(1)}, "unexpected name 'optimizer.step'"),
-        (lambda s: without(s, "netPhi.netPsi"), "not a Stage1 or Stage2"),
+        (lambda s: without(s, "netPhi.netPsi"), "not a Stage1, Stage2 or ICON"),
         (
             lambda s: {**s, "netPsi.net.lastConv.bias": torch.zeros(3)},
             r"'second.dense.last.bias' is \(3,\) torch.float32, expected \(2,\)",

@@ -48,6 +48,16 @@ def test_the_papers_other_setting():
     assert parse_recipe(shape).model.dimension == 2
 
 
+def test_the_page_shows_a_recipe_for_icon():
+    page = (ROOT / "docs/how-to/train.md").read_text(encoding="utf-8")
+    _, text = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    recipe = parse_recipe(text)
+    assert recipe.model == ModelConfig(composition="icon")
+    assert (recipe.loss.regularizer, recipe.loss.penalty_weight) == ("icon", 500)
+    one_stage = text.replace("stage2_steps = 50000", "stage2_steps = 0")
+    assert parse_recipe(one_stage).model == ModelConfig(composition="icon", stage=1)
+
+
 def test_windows_may_differ_by_axis():
     shape = "[data]\nshape = [16, 16]\n[loss]\n"
     assert parse_recipe(shape + "sigma = 3").loss.sigma == 3.0
@@ -122,6 +132,10 @@ def test_windows_may_differ_by_axis():
         (
             "[data]\nshape = [16, 16]\n[model]\nstage = 1",
             "[model] stage: a recipe trains both stages",
+        ),
+        (
+            '[data]\nshape = [16, 16]\n[model]\ncomposition = "icon"\nresolutions = 2',
+            '[model] composition "icon" has two resolutions',
         ),
         ("[data]\nshape = [16, 16]\n[model]\nwidth = 1", "[model] unknown name 'width'"),
         (

@@ -15,6 +15,7 @@ import torch
 from gradicon.core.sampling import unit_grid
 from gradicon.models import Preprocessing, load, read_header
 from gradicon.training.batches import Inputs
+from gradicon.training.config import Recipe
 from gradicon.training.dataset import Dataset
 from gradicon.training.execute import EagerExecutor
 from gradicon.training.finite import NonFiniteLossError
@@ -87,6 +88,57 @@ def test_stage2_starts_from_the_weights_of_stage1(data: Path, tmp_path: Path):
     a, b = (torch.rand(1, 1, 24, 16) for _ in range(2))
     assert set(after) > {name.replace("net.", "net.first.", 1) for name in before}
     assert load(tmp_path / "run/model.safetensors")(a, b).on_grid((24, 16)).shape == (1, 2, 24, 16)
+
+
+@pytest.fixture(scope="module")
+def icon(data: Path) -> Path:
+    """ICON, progressively, so slowly that its second stage leaves the weights of the first."""
+    run = data.parent / "icon"
+    recipe = icon_recipe(("learning_rate = 0.005", "learning_rate = 1e-12"))
+    assert train(recipe, data, run, machine=CPU).stopped == ""
+    return run
+
+
+def icon_recipe(*changes: tuple[str, str]) -> Recipe:
+    penalty = 'sigma = 2\nregularizer = "icon"\nweight = 500'
+    return recipe_of(("resolutions = 2", 'composition = "icon"'), ("sigma = 2", penalty), *changes)
+
+
+def test_icon_is_trained_at_half_resolution_first(icon: Path):
+    assert [line["stage"] for line in lines(icon)] == [1, 1, 1, 1, 2, 2, 2]
+    assert read_header(icon / "stage1.safetensors").config.title == "ICON at half resolution"
+    assert read_header(icon / "model.safetensors").config.title == "ICON"
+    before = weights(icon / "stage1.safetensors")
+    after = weights(icon / "model.safetensors")
+    carried = {name.replace("net.", "net.first.", 1): value for name, value in before.items()}
+    assert set(after) > set(carried)
+    for name, value in carried.items():
+        if "running" not in name and "num_batches" not in name:
+            torch.testing.assert_close(after[name], value, atol=1e-9, rtol=0)
+    assert {name.partition("dense.")[0] for name in after} == {
+        "net.first.net.first.",
+        "net.first.net.second.",
+        "net.second.",
+    }
+
+
+def test_icon_learns_in_all_its_networks_and_goes_on_after_a_stop(
+    icon: Path, data: Path, tmp_path: Path
+):
+    run = tmp_path / "run"
+    recipe = icon_recipe(("stage1_steps = 4", "stage1_steps = 0"))
+    start = icon / "stage1.safetensors"
+    assert train(recipe, data, run, start=start, machine=CPU, max_minutes=0).stopped == "time"
+    assert resume(run, machine=CPU).stopped == ""
+    before, after = weights(icon / "model.safetensors"), weights(run / "model.safetensors")
+    for name, value in before.items():
+        if "running" not in name and "num_batches" not in name:
+            assert not torch.equal(after[name], value), name
+
+
+def test_icon_does_not_start_from_another_network(done: Path, data: Path, tmp_path: Path):
+    with pytest.raises(ValueError, match="composition = gradicon, but the recipe says icon"):
+        train(icon_recipe(), data, tmp_path / "run", start=done / "stage1.safetensors", machine=CPU)
 
 
 @pytest.mark.parametrize("begin", ["stage1.safetensors", "model.safetensors"])

@@ -47,7 +47,7 @@ def _describe_card(shown: Card) -> str:
         f"terms: {shown.terms}",
         f"file: {shown.path.name}, {_megabytes(shown.path):.1f} MB, sha256 {header.sha256}",
         (
-            f"network: Stage{config.stage}, channels {list(config.down_channels)} down, "
+            f"network: {config.title}, channels {list(config.down_channels)} down, "
             f"{list(config.up_channels)} up"
         ),
         f"trained: {shown.date}, {shown.minutes:g} minutes on {shown.hardware}, by",

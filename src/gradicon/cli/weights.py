@@ -67,9 +67,7 @@ def import_weights(
         }
         save(model, out, preprocessing=prepared and prepared.preprocessing, notes=notes)
     count = sum(parameter.numel() for parameter in model.parameters())
-    typer.echo(
-        f"{out}: Stage{model.config.stage}, {model.config.dimension}-D, {count:,} parameters"
-    )
+    typer.echo(f"{out}: {model.config.title}, {model.config.dimension}-D, {count:,} parameters")
 
 
 def inspect(

@@ -108,6 +108,14 @@ def multiresolution(dense: Dense, *, resolutions: int = 3) -> RegistrationNetwor
     return net
 
 
+def two_at_half_resolution(dense: Dense) -> RegistrationNetwork:
+    """The first part of ICON (Greer et al. 2021) = Down{TS{Psi1, Psi2}}.
+
+    `refined` adds the rest: one network at full resolution.
+    """
+    return Down(refined(Displace(dense()), dense))
+
+
 def refined(net: RegistrationNetwork, dense: Dense) -> RegistrationNetwork:
     """The paper's Stage2 = TS{Stage1, Psi4}: one more step at full resolution, on top of a network
     that keeps its weights.

@@ -85,11 +85,11 @@ def _cell(measured: dict[str, float | None]) -> str:
 def draw(numbers: Numbers, figure: "Figure") -> None:
     """Inference by size: time on the left, on the right memory where it was measured, else FLOPs.
 
-    Dashed lines are plain, crosses the paper's.
+    Dashed lines are plain, crosses the paper's. A network that was only counted is left out.
     """
     on_gpu = any(row["inference_plain"]["mb"] is not None for row in numbers["rows"])
     left, right = figure.subplots(1, 2)
-    for k, name in enumerate(numbers["counts"]):
+    for k, name in enumerate(dict.fromkeys(row["network"] for row in numbers["rows"])):
         rows = [row for row in numbers["rows"] if row["network"] == name]
         papers = numbers["paper"]["networks"][name]
         paper_voxels = numbers["paper"]["size"] ** 3

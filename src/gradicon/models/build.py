@@ -3,18 +3,26 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import Any, Literal, final
+from typing import Any, Literal, final, get_args
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gradicon.core.network import Dense, RegistrationNetwork, multiresolution, refined
+from gradicon.core.network import (
+    Dense,
+    RegistrationNetwork,
+    multiresolution,
+    refined,
+    two_at_half_resolution,
+)
 from gradicon.core.transform import Transform
 from gradicon.core.unet import UNet
 from gradicon.core.voxelmorph import VoxelMorphUNet
 from gradicon.errors import GradiconError
 
 Backbone = Literal["unet", "voxelmorph"]
+Composition = Literal["gradicon", "icon"]
+_RESOLUTIONS = 3
 _CHANNELS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "unet": ((16, 32, 64, 256, 512), (16, 32, 64, 128, 256)),
     "voxelmorph": ((16, 32, 32, 32), (32, 32, 32, 32, 32, 16, 16)),
@@ -25,13 +33,14 @@ _CHANNELS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """What a network is built from: `ModelConfig(stage=1)` and `ModelConfig(stage=2)` are the
-    paper's networks.
+    paper's networks, `ModelConfig(composition="icon")` is its baseline.
 
     Args:
         dimension: 2 or 3.
-        stage: 1 is TS{Down{TS{Down{Psi1}, Psi2}}, Psi3}; 2 adds one more network at full
-            resolution.
-        resolutions: how many resolutions Stage1 has.
+        composition: "gradicon", the paper's, or "icon", that of Greer et al. 2021.
+        stage: 1 is TS{Down{TS{Down{Psi1}, Psi2}}, Psi3}, or with "icon" Down{TS{Psi1, Psi2}}; 2
+            adds one more network at full resolution.
+        resolutions: how many resolutions Stage1 has. Not for "icon", which has half and full.
         image_channels: channels of each image.
         backbone: "unet", the paper's, or "voxelmorph", the ablation's.
         down_channels, up_channels: of the backbone, in its own order; left out, the backbone's
@@ -39,8 +48,9 @@ class ModelConfig:
     """
 
     dimension: int = 3
+    composition: Composition = "gradicon"
     stage: int = 2
-    resolutions: int = 3
+    resolutions: int = _RESOLUTIONS
     image_channels: int = 1
     backbone: Backbone = "unet"
     down_channels: tuple[int, ...] = ()
@@ -51,6 +61,11 @@ class ModelConfig:
             raise GradiconError(
                 f"unknown backbone {self.backbone!r}: expected one of {', '.join(_CHANNELS)}"
             )
+        if self.composition not in get_args(Composition):
+            raise GradiconError(
+                f"unknown composition {self.composition!r}: expected one of "
+                f"{', '.join(get_args(Composition))}"
+            )
         down, up = _CHANNELS[self.backbone]
         object.__setattr__(self, "down_channels", tuple(self.down_channels) or down)
         object.__setattr__(self, "up_channels", tuple(self.up_channels) or up)
@@ -58,11 +73,23 @@ class ModelConfig:
         _check_range("stage", self.stage, 1, 2)
         _check_range("resolutions", self.resolutions, 1, 8)
         _check_range("image_channels", self.image_channels, 1, 1024)
+        if self.composition == "icon" and self.resolutions != _RESOLUTIONS:
+            raise GradiconError(
+                'composition "icon" has two resolutions, half and full, and no other number: leave '
+                f"out resolutions, got {self.resolutions}"
+            )
         if any(type(n) is not int or n < 1 for n in (*self.down_channels, *self.up_channels)):
             raise GradiconError(
                 f"channel counts must be positive whole numbers, got {self.down_channels} "
                 f"and {self.up_channels}"
             )
+
+    @property
+    def title(self) -> str:
+        """What the network is called, such as "Stage2"."""
+        if self.composition == "icon":
+            return "ICON" if self.stage == 2 else "ICON at half resolution"
+        return f"Stage{self.stage}"
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
@@ -102,7 +129,7 @@ class Model(RegistrationNetwork):
         super().__init__()
         self.config = config
         dense = _dense(config)
-        stage1 = multiresolution(dense, resolutions=config.resolutions)
+        stage1 = _stage1(config, dense)
         self.net = stage1 if config.stage == 1 else refined(stage1, dense)
 
     def forward(self, moving: Float[Tensor, "b c *s"], fixed: Float[Tensor, "b c *s"]) -> Transform:
@@ -127,6 +154,12 @@ def build(config: ModelConfig) -> Model:
 def _check_range(name: str, value: object, low: int, high: int) -> None:
     if type(value) is not int or not low <= value <= high:
         raise GradiconError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
+
+
+def _stage1(config: ModelConfig, dense: Dense) -> RegistrationNetwork:
+    if config.composition == "icon":
+        return two_at_half_resolution(dense)
+    return multiresolution(dense, resolutions=config.resolutions)
 
 
 def _dense(config: ModelConfig) -> Dense:

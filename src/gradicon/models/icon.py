@@ -1,7 +1,8 @@
 """Weights of the reference implementation (ICON, uniGradICON) as networks of ours."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -19,24 +20,27 @@ _NAME = re.compile(
 
 
 def from_icon(state_dict: Mapping[str, Tensor]) -> Model:
-    """The reference's Stage1 or Stage2, in 2-D or 3-D, from its state dict: the same function, in
-    evaluation mode.
+    """The reference's Stage1, Stage2 or ICON, in 2-D or 3-D, from its state dict: the same
+    function, in evaluation mode.
 
-    Stage, dimension, number of resolutions and channel counts are read off the names and shapes. A
-    prefix that every name has (`regis_net.`, `module.`) is dropped, and so are the reference's
-    cached coordinate grids, which hold no weights.
+    Which of them it is, dimension, number of resolutions and channel counts are read off the names
+    and shapes. A prefix that every name has (`regis_net.`, `module.`) is dropped, and so are the
+    reference's cached coordinate grids, which hold no weights.
+
+    ICON's part at half resolution is known by its Downsample. Without that, the same two U-Nets are
+    a network for halved images: a Stage2 of one resolution.
     """
     named = _without_wrappers(state_dict)
     state = {_our_name(name): tensor for name, tensor in named.items()}
     unets = {name.partition("dense.")[0] for name in state}
-    for stage, resolutions in ((s, r) for s in (1, 2) for r in range(1, 9)):
-        if unets == _unets(stage, resolutions):
-            break
-    else:
+    kind = next((kind for kind in _kinds() if unets == _unets(kind)), None)
+    if kind is None:
         raise CheckpointError(
-            f"not a Stage1 or Stage2 state dict of the reference: its U-Nets are at {sorted(unets)}"
+            "not a Stage1, Stage2 or ICON state dict of the reference: its U-Nets are at "
+            f"{sorted(unets)}"
         )
-    model = build(_config(state, stage, resolutions))
+    finest = max(unets)  # the last step: "second" comes after "first"
+    model = build(_with_sizes(kind, state, finest))
     load_strictly(model.net, state, source="state dict")
     return model.eval()
 
@@ -84,25 +88,35 @@ def _our_name(name: str) -> str:
     if match is None:
         raise CheckpointError(
             f"unexpected name {name!r} in the state dict: not part of the reference's "
-            "Stage1 or Stage2"
+            "Stage1, Stage2 or ICON"
         )
     steps, layer, rest = match.groups()
     path = [_STEPS[step] for step in steps.split(".") if step]
     return ".".join([*path, "dense", _LAYERS[layer], rest])
 
 
-def _unets(stage: int, resolutions: int) -> set[str]:
+def _kinds() -> Iterator[ModelConfig]:
+    """The networks that there may be, but for their sizes."""
+    for stage in (1, 2):
+        yield ModelConfig(composition="icon", stage=stage)
+        for resolutions in range(1, 9):
+            yield ModelConfig(stage=stage, resolutions=resolutions)
+
+
+def _unets(kind: ModelConfig) -> set[str]:
     """Where the U-Nets of a network stand in its state dict."""
-    if stage == 2:
-        return {"first." + unet for unet in _unets(1, resolutions)} | {"second."}
-    if resolutions == 1:
+    if kind.stage == 2:
+        return {"first." + unet for unet in _unets(replace(kind, stage=1))} | {"second."}
+    if kind.composition == "icon":
+        return {"net.first.", "net.second."}
+    if kind.resolutions == 1:
         return {""}
-    return {"first.net." + unet for unet in _unets(1, resolutions - 1)} | {"second."}
+    coarser = replace(kind, resolutions=kind.resolutions - 1)
+    return {"first.net." + unet for unet in _unets(coarser)} | {"second."}
 
 
-def _config(state: Mapping[str, Tensor], stage: int, resolutions: int) -> ModelConfig:
-    """Channel counts, off the weights of the finest U-Net."""
-    unet = "" if resolutions == stage == 1 else "second."
+def _with_sizes(kind: ModelConfig, state: Mapping[str, Tensor], unet: str) -> ModelConfig:
+    """Dimension and channel counts, off the weights of one U-Net."""
 
     def shapes(layer: str) -> list[torch.Size]:
         pattern = re.compile(re.escape(f"{unet}dense.{layer}.") + r"(\d+)\.weight")
@@ -128,10 +142,9 @@ def _config(state: Mapping[str, Tensor], stage: int, resolutions: int) -> ModelC
             f"the first convolution takes {down[0][1]} channels: expected an even number, "
             "for two images"
         )
-    return ModelConfig(
+    return replace(
+        kind,
         dimension=len(down[0]) - 2,
-        stage=stage,
-        resolutions=resolutions,
         image_channels=down[0][1] // 2,
         down_channels=tuple(shape[0] for shape in down),
         up_channels=tuple(shape[1] for shape in up),

@@ -21,7 +21,8 @@ def stage_of(step: int, recipe: Recipe) -> int:
 def new_model(recipe: Recipe, stage: int, before: Model | None = None) -> Model:
     """A stage's network, whose fresh weights depend on the seed and the stage alone.
 
-    Stage2 = TwoStep(Stage1, Psi4) takes the weights of its Stage1 from `before`.
+    Stage2 = TwoStep(Stage1, Psi4) takes the weights of its Stage1 from `before`; so does ICON,
+    whose Stage1 is its part at half resolution.
     """
     config = ModelConfig.from_dict(recipe.model.to_dict() | {"stage": stage})
     with torch.random.fork_rng(devices=[]):
