@@ -57,7 +57,7 @@ def _gaussian_blur(image: Tensor, widths: Sequence[float], strides: Sequence[int
 
 
 def _gaussian_band(n: int, sigma: float, like: Tensor) -> Tensor:
-    """(N, N): row i is the Gaussian about voxel i, cut at 2 sigma as the paper's; its weights sum
+    """(N, N): row i is the Gaussian about voxel i, cut at 2 sigma as the authors'; its weights sum
     to 1 where no voxel is missing.
     """
     radius = round(2 * sigma)

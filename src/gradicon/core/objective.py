@@ -32,8 +32,9 @@ def gradient_inconsistency(
     """GradICON: || grad[phi_ab o phi_ba] - I ||_F^2 at the points x.
 
     One-sided differences of length `step` along each axis of the unit cube; the mean over points
-    and components, the sum over directions. Zero for exact inverses, and for maps that are inverses
-    up to a translation.
+    and components, the sum over axes. So it is 1/D of the squared Frobenius norm that the paper
+    prints, which is a sum over components; the authors' code takes the mean, too, and lambda goes
+    with it. Zero for exact inverses, and for maps that are inverses up to a translation.
 
     Args:
         phi_ab, phi_ba: the maps of the two directions.
@@ -51,6 +52,10 @@ def gradient_inconsistency(
 def inconsistency(phi_ab: Transform, phi_ba: Transform, x: Points) -> Scalar:
     """ICON: || phi_ab o phi_ba - Id ||^2 + || phi_ba o phi_ab - Id ||^2, each a mean over the
     points x and components, in unit-cube coordinates. Unlike GradICON it sees translations.
+
+    The paper prints one direction, and a norm that is a sum over components. The authors' code has
+    both directions and the mean, as here: about 2/D of what is printed, and the lambda goes with
+    it.
     """
     return ((phi_ab(phi_ba(x)) - x) ** 2).mean() + ((phi_ba(phi_ab(x)) - x) ** 2).mean()
 
@@ -114,7 +119,8 @@ def objective(
         x: the points of the penalty, (1 or B, D, ...). The paper draws voxels / 2^D of them,
             uniformly at random.
         similarity: one of `gradicon.core.similarity`, or any function with its signature.
-        weight: the paper's lambda: 1.5 with LNCC, 0.2 with the mean squared error.
+        weight: the paper's lambda: 1.5 with LNCC, 0.2 with the mean squared error. It goes with
+            a penalty that is a mean over components, 1/D of the printed norm.
         penalty: GradICON, or any function of (phi_ab, phi_ba, x).
         mask_a, mask_b: where each image counts in the similarity; where both do, after warping, is
             averaged over.

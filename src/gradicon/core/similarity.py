@@ -33,7 +33,7 @@ def lncc(
     mask: Mask = None,
 ) -> Scalar:
     """1 - mean of the local normalised cross-correlation, in Gaussian windows of `sigma` voxels,
-    cut at 2 sigma (the paper's).
+    cut at 2 sigma, as in the authors' code.
 
     `sigma` may differ by axis, for voxels that are not cubes. There is a window about every voxel,
     or about every so many along those axes where `sigma` is not much less: all voxels still count,

@@ -1,4 +1,4 @@
-"""Sec. 5.4: how fast ICON and GradICON learn, where both make the maps equally regular."""
+"""Sec. 5.4: how fast ICON and GradICON learn, at weights that make maps about as regular."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TITLE = "Convergence of ICON and GradICON at equal regularity"
+TITLE = "Convergence of ICON and GradICON"
 PARTS = (0.5, 0.75, 0.9, 0.95)  # of the way from the first dissimilarity to the last of both
 _POINTS = 100  # of a curve, at most
 _COLOURS = {"gradicon": "#c1272d", "icon": "#0068b4"}

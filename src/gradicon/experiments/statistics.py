@@ -6,8 +6,8 @@ Operations are those of convolutions, counted by torch on the plain path without
 `flops` takes a multiplication and an addition as two, `macs` as one. The paper's counter, thop,
 does neither: it charges a transposed convolution for every input weight at every *output* voxel,
 which is 2^3 times too much at stride 2, and each voxel of a BatchNorm with 4. `thop` counts so, to
-compare with the paper. Its VoxelMorph halves odd sizes down, ours up, so there the numbers meet
-only at multiples of 16.
+compare with the paper. Its VoxelMorph rounds odd sizes down when it halves them, ours up, so there
+the numbers meet only at multiples of 16.
 
 Time is the median of warm runs. An inference is a network's map of one pair, on its grid; a
 training step is both directions, LNCC, GradICON, backward and Adam, of ICON's network too. Plain is

@@ -23,14 +23,15 @@ class Preparation:
 
     Args:
         shape: voxels of every prepared image, in array order (z, y, x).
-        crop: "fit" resizes each image's whole field of view to `shape`; "center" resamples to
-            `spacing_mm` and cuts, or pads with zeros, about the image's centre.
+        crop: "fit" resizes each image's whole field of view to `shape`, as the paper halves knees
+            and brains; "center" resamples to `spacing_mm` and cuts, or pads with zeros, about the
+            image's centre, as it does with lungs.
         spacing_mm: for "center", in array order.
         modality: "ct" clips to `window`, "mr" at `percentiles`, "auto" looks at each image.
-        window: of CT, in Hounsfield units, mapped to 0 and 1.
+        window: of CT, in Hounsfield units, mapped to 0 and 1. The paper's for lungs is -1000 to 0.
         percentiles: of MR, mapped to 0 and 1.
-        order: of what is done. "resample, scale, mask" takes the percentiles of the resampled
-            image, and lets no zeros of a mask bleed into its rim.
+        order: of what is done. "resample, scale, mask", the paper's for lungs, takes the
+            percentiles of the resampled image, and lets no zeros of a mask bleed into its rim.
         mask_outside: set what lies outside a mask to zero, where an image has one.
     """
 

@@ -1,6 +1,9 @@
 """What a training run is made of: sections of frozen values.
 
-The defaults are the paper's (Sec. 4.2).
+What the paper prints for all of its data sets (Sec. 4.2) is the default. Not the paper's: one pair
+per step, since it prints no number; the window of CT, which it chooses by the anatomy (-1000 to 0
+for lungs); scaling and masking before resampling, where it does them after. One random point lies
+in each cell of 2^D voxels (`core/points.py`).
 """
 
 from dataclasses import dataclass, fields
@@ -41,7 +44,9 @@ class LossConfig:
         sigma: of LNCC's windows, in voxels; a list where it differs by axis, as for thick slices.
         regularizer: "gradicon", the paper's; "icon", "diffusion" and "bending" for comparison.
         weight: the paper's lambda. Left out: 1.5, but 0.2 with mse and 0.02 with mind_ssc, whose
-            numbers are smaller.
+            numbers are smaller. GradICON and ICON are means over components, as in the authors'
+            code: 1/D of the norms as printed. ICON is the sum of both directions, as there, where
+            the paper prints one.
         label_weight: of 1 - soft Dice of warped labels, the mean of both directions.
         labels_at_once: of the labels that both images of a pair have, how many are compared in a
             step; by lot, if there are more. One float per voxel and label is kept.
