@@ -41,15 +41,17 @@ _COUNTS = {"hippocampus": 8, "cardiac": 3, "ixi": 3}  # pairs of each set
 _GROUPS = ("grid", "measure", "fields", "answer")
 _BESIDES: dict[str, list[Any]] = {
     "grid.most_voxels": [300_000],  # none of these scans has so many
+    "measure.narrowest": [0.25],
     "measure.every": [1, 3],
     "measure.patch": [],  # of MIND
-    "fields.more": [1, 2, 4],
+    "fields.more": [1, 2],
     "fields.cell": [2, 4],
-    "fields.empty": [0.0, 0.05],
+    "fields.margin": [0.025],
+    "fields.empty": [0.0],
     "fields.around": [4],
     "answer.steps": [],  # where a network is refined
     "answer.learning_rate": [],
-    "answer.finer": [1.2, 3.2],
+    "answer.finer": [3.2],
 }
 
 
