@@ -9,6 +9,7 @@ import typer
 import gradicon
 from gradicon.cli.common import Overwrite, refuse_existing
 from gradicon.errors import GradiconError
+from gradicon.experiments.drawing import draw_network
 from gradicon.files import sha256_of
 from gradicon.models import from_icon, read_header, read_icon, save
 from gradicon.models.earlier import convert_earlier
@@ -72,9 +73,19 @@ def import_weights(
 
 def inspect(
     file: Annotated[Path, typer.Argument(help="A checkpoint.", show_default=False)],
+    figure: Annotated[
+        Path | None, typer.Option(help="A PNG to write: the network as a picture.")
+    ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Print what a checkpoint says of itself, as JSON: network, preprocessing, training, hash.
 
     Example: `gradicon inspect model.safetensors`
+
+    Example: `gradicon inspect model.safetensors --figure network.png`
     """
-    typer.echo(json.dumps(read_header(file).to_dict(), indent=2))
+    header = read_header(file)
+    if figure is not None:
+        refuse_existing([figure], overwrite=overwrite)
+        draw_network(header.config, figure)
+    typer.echo(json.dumps(header.to_dict(), indent=2))
