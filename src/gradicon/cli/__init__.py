@@ -23,6 +23,7 @@ _FILES = {
     "batch": "batch",
     "prepare": "prepare",
     "synthesise": "prepare",
+    "deform": "prepare",
     "join": "prepare",
     "train": "train",
     "evaluate": "evaluate",

@@ -37,12 +37,12 @@ from gradicon.experiments.inverses import (
     rms,
 )
 from gradicon.experiments.noise_report import draw, table
-from gradicon.experiments.shapes import Images, triangles_and_circles
 from gradicon.experiments.study import Numbers, Setting
 from gradicon.experiments.trainings import Trained, train_all
 from gradicon.models import Model, ModelConfig, load
 from gradicon.training.config import DataConfig, LossConfig, Recipe, TrainingConfig
 from gradicon.training.store import store_arrays
+from gradicon.training.triangles import Images, triangles_and_circles
 
 __all__ = ["TITLE", "draw", "run", "table"]
 

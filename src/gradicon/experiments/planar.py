@@ -9,13 +9,14 @@ from gradicon.experiments.shapes import (
     ImageSet,
     read_drive,
     shape_set,
-    triangles_and_circles,
     warped_set,
 )
 from gradicon.experiments.study import Setting
 from gradicon.experiments.trainings import Trained, train_all
 from gradicon.models import ModelConfig
 from gradicon.training.config import DataConfig, LossConfig, Recipe, Regularizer, TrainingConfig
+from gradicon.training.elastic import DRIVE, Deformation
+from gradicon.training.triangles import triangles_and_circles
 
 REGULARIZERS: tuple[Regularizer, ...] = ("gradicon", "icon", "diffusion", "bending")
 LABELS = {
@@ -44,7 +45,8 @@ class Size:
 
     Args:
         shapes, pixels: how many triangles and circles, and the length of their sides.
-        warps: deformations of each mask of DRIVE.
+        warps: how many times each mask of DRIVE is deformed.
+        deformations: how.
         judged: pairs of the training set that a trained network is judged by.
         shapes_batch, drive_batch: pairs per step.
         shapes_rate, drive_rate: Adam's learning rate: ten and four times the paper's 5e-5, since
@@ -58,6 +60,7 @@ class Size:
     shapes: int = 2000
     pixels: int = 128
     warps: int = 20
+    deformations: tuple[Deformation, ...] = DRIVE
     judged: int = 100
     shapes_batch: int = 16
     drive_batch: int = 4
@@ -76,6 +79,7 @@ QUICK = Size(
     shapes=32,
     pixels=32,
     warps=4,
+    deformations=(Deformation(3, 1.5), Deformation(6, 0.5)),  # of images a ninth as long
     judged=4,
     shapes_batch=4,
     drive_batch=4,
@@ -136,7 +140,10 @@ def prepared_sets(setting: Setting) -> dict[str, Prepared]:
             size.shapes_rate,
         ),
         warped.name: _prepared(
-            warped_set(sources, size.warps, size.judged), warped, size.drive_batch, size.drive_rate
+            warped_set(sources, size.warps, size.judged, deformations=size.deformations),
+            warped,
+            size.drive_batch,
+            size.drive_rate,
         ),
     }
 

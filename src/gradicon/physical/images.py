@@ -11,14 +11,17 @@ import torch
 from gradicon.errors import GradiconError, MissingFileError, UnwritableError
 from gradicon.files import written_whole
 from gradicon.physical.nifti import read_voxels
+from gradicon.physical.pictures import read_gif
 from gradicon.physical.space import Matrix, Space
 from gradicon.physical.volume import Volume
 
 Image = sitk.Image
 _NIFTI = (".nii", ".nii.gz")
-_PICTURES = (".png", ".tif", ".tiff")
+_GIF = ".gif"
+_PICTURES = (".png", ".tif", ".tiff", _GIF)
 _SCANS = (".nrrd", ".nhdr", ".mha", ".mhd", ".dcm", ".hdr", ".img", ".mgz", ".mgh")
-_EXTENSIONS = (*_NIFTI, *_SCANS, *_PICTURES)
+EXTENSIONS = (*_NIFTI, *_SCANS, *_PICTURES)
+"""Of the files that can be read."""
 _FEWEST_VOXELS = 4
 
 
@@ -56,6 +59,8 @@ def read_space(path: str | Path) -> Space | None:
     """
     if Path(path).is_dir():
         return None
+    if str(path).lower().endswith(_GIF):
+        return space_of(read_image(path))
     sitk.ProcessObject.SetGlobalWarningDisplay(False)  # noqa: FBT003
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(path))
@@ -146,12 +151,14 @@ def pixel_type(image: Image) -> str:
 
 
 def _read_file(path: Path) -> Image:
-    if not path.name.lower().endswith(_EXTENSIONS):
+    if not path.name.lower().endswith(EXTENSIONS):
         raise GradiconError(
-            f"{path}: unknown image extension: expected one of {', '.join(_EXTENSIONS)}"
+            f"{path}: unknown image extension: expected one of {', '.join(EXTENSIONS)}"
         )
     if path.name.lower().endswith(_NIFTI):
         return _read_nifti(path)
+    if path.name.lower().endswith(_GIF):
+        return sitk.GetImageFromArray(read_gif(path))
     return sitk.ReadImage(str(path))
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gradicon.errors import GradiconError
-from gradicon.physical.images import Image, from_sitk, read_image, same_grid
+from gradicon.errors import GradiconError, MissingFileError
+from gradicon.physical.images import EXTENSIONS, Image, from_sitk, read_image, same_grid
 from gradicon.physical.landmarks import read_landmarks
 from gradicon.physical.lists import Item
 from gradicon.physical.preprocess import Scaling, Source, View, look_at, place_grid
@@ -66,6 +66,22 @@ def read_scan(item: Item, config: DataConfig, values: Sequence[int]) -> Scan:
     )
 
 
+def read_folder(folder: Path, config: DataConfig) -> dict[str, NDArray[np.float16]]:
+    """The images of a folder, which are of one size, on the recipe's grid, by the file's name.
+
+    One of another size would be stretched in another way, and is more likely something else.
+    """
+    files = _images_in(folder)
+    sizes = {path: read_image(path).GetSize()[::-1] for path in files}
+    for path, size in sizes.items():
+        if size != sizes[files[0]]:
+            raise GradiconError(
+                f"{path}: has {_times(size)} voxels, but {files[0].name} has "
+                f"{_times(sizes[files[0]])}: the images of a folder must be of one size"
+            )
+    return {path.name: read_scan(Item(path), config, []).image for path in files}
+
+
 def label_values(paths: Sequence[Path]) -> list[int]:
     """Every value that a set of label maps holds, 0 first: a label's place in this list is what is
     stored. Empty without labels.
@@ -114,3 +130,19 @@ def _landmarks(path: Path, space: Space) -> Matrix:
             f"{path}: {points.shape[1]}-D landmarks for a {len(space.shape)}-D image"
         )
     return space.to_unit(points)
+
+
+def _images_in(folder: Path) -> list[Path]:
+    """By name. Other files and hidden ones are left alone."""
+    if not folder.is_dir():
+        raise MissingFileError(f"{folder}: no such folder")
+    files = [path for path in sorted(folder.iterdir()) if path.name.lower().endswith(EXTENSIONS)]
+    if not (shown := [path for path in files if not path.name.startswith(".")]):
+        raise MissingFileError(
+            f"{folder}: no images here: expected files ending in one of {', '.join(EXTENSIONS)}"
+        )
+    return shown
+
+
+def _times(size: tuple[int, ...]) -> str:
+    return " x ".join(map(str, size))

@@ -1,7 +1,7 @@
 """A folder of prepared images, written whole or not at all; and arrays in memory put into one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from gradicon.training.config import DataConfig
 from gradicon.training.dataset import FILES, FORMAT, IMAGES, LABELS, METADATA
 
 Pairs = Sequence[tuple[int, int]]
+OnPair = Callable[[int, int], None]
+"""Called after every pair that is made with its number and how many there are."""
 
 
 def store_arrays(
@@ -23,6 +25,7 @@ def store_arrays(
     config: DataConfig,
     *,
     labels: NDArray[np.uint8] | None = None,
+    names: Sequence[str] = (),
     train: Sequence[int] = (),
     train_pairs: Pairs = (),
     validation_pairs: Pairs = (),
@@ -34,6 +37,7 @@ def store_arrays(
         images: (N, *shape), in [0,1].
         config: what their shape and their pairs are.
         labels: (N, *shape) of 0..K, 0 for the background.
+        names: of the images; left out, they are counted.
         train: numbers of images, any two of which make a pair to train on.
         train_pairs: or (moving, fixed) numbers of pairs to train on.
         validation_pairs: (moving, fixed) numbers of pairs to judge by.
@@ -48,7 +52,7 @@ def store_arrays(
     geometry = np.eye(len(config.shape) + 1).tolist()
     described = [
         {
-            "name": f"image {i}",
+            "name": names[i] if names else f"image {i}",
             "sha256": "",
             "modality": config.modality,
             "labels": labels is not None,

@@ -10,7 +10,7 @@ with others. Lengths are parts of the field of view, whatever the number of voxe
 same images for ever, so a number that changes here, or a draw that moves, changes everybody's data.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,7 @@ from gradicon.core.transform import DisplacementField
 from gradicon.errors import GradiconError
 from gradicon.training.config import DataConfig
 from gradicon.training.pairs import generator
-from gradicon.training.store import store_arrays
-
-OnPair = Callable[[int, int], None]
-"""Called after every pair with its number and how many there are."""
+from gradicon.training.store import OnPair, store_arrays
 
 _LINEAR = {2: "bilinear", 3: "trilinear"}
 _SQUARINGS = 6  # 64 small steps make a flow: none of them moves as far as its own length scale
