@@ -36,7 +36,9 @@ def written(path: Path, data: np.ndarray, spacing: tuple[float, float, float]) -
     return path
 
 
-def item(folder: Path, hu: np.ndarray, mask: np.ndarray, spacing: tuple[float, float, float]):
+def item(
+    folder: Path, hu: np.ndarray, mask: np.ndarray, spacing: tuple[float, float, float]
+) -> Item:
     return Item(
         image=written(folder / "ct.nii.gz", hu.astype(np.int16), spacing),
         mask=written(folder / "mask.nii.gz", mask.astype(np.uint8), spacing),
@@ -49,9 +51,9 @@ def test_blocks_and_their_rim(tmp_path: Path):
     Along x two scan voxels make one of the grid: the sizes are 24 and 12, so that the centre of
     grid voxel i lies at scan index 2 i + 0.5, between voxels 2 i and 2 i + 1. The mean over
     2 mm about it, read linearly, is (v[2i-1] + 3 v[2i] + 3 v[2i+1] + v[2i+2]) / 8. Along y grid
-    and scan are the same. Along z they are 8 and 4: the centre of grid voxel k lies at
-    k / 2 - 0.25, so that the values are (3/4, 1/4) and (1/4, 3/4) of two neighbours, and the border
-    goes on. Blocks along x are even: -1200 | -800 | -400 | 200 HU, each of 6 voxels.
+    and scan are the same. Along z they are 8 and 4, and nothing changes: the centre of grid voxel k
+    lies at scan index k / 2 - 0.25, of which the first and the last are beyond the centres of the
+    outermost slices, where an image ends. Blocks along x are even: -1200 | -800 | -400 | 200 HU, each of 6 voxels.
     """
     blocks = np.repeat([-1200, -800, -400, 200], 6)
     hu = np.broadcast_to(blocks, (4, 10, 24)).copy()
@@ -68,7 +70,7 @@ def test_blocks_and_their_rim(tmp_path: Path):
     inside = np.zeros(12)
     inside[1:11] = 1
     expected = np.zeros(SHAPE)
-    expected[:, 2:8] = scaled * inside
+    expected[1:7, 2:8] = scaled * inside
     assert scan.image.shape == SHAPE
     np.testing.assert_allclose(scan.image.astype(float), expected, atol=5e-4)
     assert scan.modality == "ct"
@@ -93,13 +95,11 @@ def test_masked_first_zeros_bleed_into_the_rim(tmp_path: Path):
 
 
 def test_slices_are_read_between(tmp_path: Path):
-    """Slices of 4 mm: a quarter of a neighbour is in every grid voxel, and the first and last reach
-    beyond the outermost slices' centres, where the border goes on.
-    """
+    """Slices of 4 mm: every grid voxel has a quarter of the slice that is further away."""
     hu = np.zeros((4, 10, 12))
     hu[:] = np.array([-900, -500, -100, -300])[:, None, None]
     scan = read_scan(item(tmp_path, hu, np.ones(hu.shape), (2.0, 2.0, 4.0)), config(), [])
-    # k = 0 and 7 lie at -0.25 and 3.25, outside of the first and last centres: not in the image
+    # the first and the last lie beyond the centres of the outermost slices, where an image ends
     expected = [0, 0.2, 0.4, 0.6, 0.8, 0.85, 0.75, 0]
     np.testing.assert_allclose(scan.image[:, 5, 6].astype(float), expected, atol=5e-4)
 

@@ -15,8 +15,8 @@ from gradicon.cohort.key import How
 from gradicon.cohort.record import RECORD, Record
 from gradicon.cohort.work import Work, extras_of
 from gradicon.core.jacobian import folded_percentage_of, sd_log_of
-from gradicon.evaluation.named_labels import Names, only
 from gradicon.evaluation.memory import peak_memory
+from gradicon.evaluation.named_labels import Names, only
 from gradicon.evaluation.surfaces import hd95
 from gradicon.evaluation.table import write_table
 from gradicon.physical.images import from_sitk, read_image
