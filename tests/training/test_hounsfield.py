@@ -53,7 +53,9 @@ def test_blocks_and_their_rim(tmp_path: Path):
     2 mm about it, read linearly, is (v[2i-1] + 3 v[2i] + 3 v[2i+1] + v[2i+2]) / 8. Along y grid
     and scan are the same. Along z they are 8 and 4, and nothing changes: the centre of grid voxel k
     lies at scan index k / 2 - 0.25, of which the first and the last are beyond the centres of the
-    outermost slices, where an image ends. Blocks along x are even: -1200 | -800 | -400 | 200 HU, each of 6 voxels.
+    outermost slices, where an image ends.
+
+    Blocks of 6 voxels along x have -1200, -800, -400 and 200 HU.
     """
     blocks = np.repeat([-1200, -800, -400, 200], 6)
     hu = np.broadcast_to(blocks, (4, 10, 24)).copy()
