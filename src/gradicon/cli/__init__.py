@@ -20,6 +20,8 @@ _FILES = {
     "points": "apply",
     "jacobian": "apply",
     "convert": "apply",
+    "convert_dirlab": "published",
+    "convert_list": "published",
     "batch": "batch",
     "prepare": "prepare",
     "synthesise": "prepare",

@@ -19,6 +19,7 @@ from gradicon.evaluation.check import check_pairs
 from gradicon.evaluation.compare import Difference
 from gradicon.evaluation.compare import compare as compare_tables
 from gradicon.evaluation.evaluate import Evaluation, table_rows
+from gradicon.evaluation.named_labels import Names, read_names
 from gradicon.evaluation.table import MARKDOWN, read_table, rows, summarise
 from gradicon.physical.lists import read_pairs
 from gradicon.registration.options import Options
@@ -38,6 +39,10 @@ def evaluate(
     again: Annotated[
         bool, typer.Option("--again", help="Register pairs that are done already, too.")
     ] = False,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="A TOML file with the labels that count in the table, and their names."),
+    ] = None,
     compare: Annotated[
         tuple[Path, Path] | None,
         typer.Option(metavar="A.json B.json", help="Compare two tables instead."),
@@ -60,11 +65,12 @@ def evaluate(
     if pairs is None or out is None:
         raise typer.BadParameter("give PAIRS.csv -o OUT, or --compare A.json B.json")
     options = choose()
+    names = None if labels is None else read_names(labels)
     listed = read_pairs(pairs)
-    stock = take_stock(Evaluation(options, out, _about(options)), listed, again=again)
+    stock = take_stock(Evaluation(options, out, _about(options), names), listed, again=again)
     check_pairs(stock.waiting)
     print_note(stock)
-    _show(out, run(stock, cohort_progress(listed)))
+    _show(out, run(stock, cohort_progress(listed)), names)
 
 
 def _about(options: Options) -> dict[str, str]:
@@ -83,9 +89,11 @@ def _about(options: Options) -> dict[str, str]:
     }
 
 
-def _show(out: Path, records: list[Record]) -> None:
+def _show(out: Path, records: list[Record], names: Names | None) -> None:
     failed = sum(record.status == "failed" for record in records)
-    summary = summarise(table_rows(records))
+    summary = summarise(table_rows(records, names))
+    if names is not None and "mean_dice" not in summary:
+        typer.echo("warning: no pair has any of the labels of --labels", err=True)
     title = f"{len(records)} pairs, {failed} failed"
     stdout.print(table(title, ["measure", "before", "mean ± sd"], rows(summary)))
     if failed:

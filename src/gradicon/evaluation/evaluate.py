@@ -16,6 +16,7 @@ from gradicon.cohort.record import RECORD, Record
 from gradicon.cohort.work import Work, extras_of
 from gradicon.core.jacobian import folded_percentage_of, sd_log_of
 from gradicon.evaluation.memory import peak_memory
+from gradicon.evaluation.named_labels import Names, only
 from gradicon.evaluation.surfaces import hd95
 from gradicon.evaluation.table import write_table
 from gradicon.physical.images import from_sitk, read_image
@@ -37,9 +38,11 @@ class Evaluation(Work):
 
     Args:
         about: what is said of this run in the table, by name.
+        names: of the labels that count in the table; None for all, by value. Records have them all.
     """
 
     about: Mapping[str, str] = field(default_factory=dict[str, str])
+    names: Names | None = None
 
     kind: ClassVar[str] = "evaluation 2"
 
@@ -71,15 +74,18 @@ class Evaluation(Work):
     def summarise(self, records: Sequence[Record], how: How) -> None:
         """Write table.csv, table.json and table.md."""
         self.out.mkdir(parents=True, exist_ok=True)
-        write_table(self.out, table_rows(records), {**self.about, "how": asdict(how)})
+        write_table(self.out, table_rows(records, self.names), {**self.about, "how": asdict(how)})
 
 
-def table_rows(records: Sequence[Record]) -> list[Measures]:
-    """The records as a table has them: measures by name beside the pair and its status."""
+def table_rows(records: Sequence[Record], names: Names | None = None) -> list[Measures]:
+    """The records as a table has them: measures by name beside the pair and its status.
+
+    With `names`, these labels alone count.
+    """
     return [
         {"pair": record.pair, "status": record.status}
         | ({"error": record.error} if record.error else {})
-        | dict(record.result)
+        | (dict(record.result) if names is None else only(record.result, names))
         for record in records
     ]
 

@@ -23,7 +23,9 @@ from gradicon.physical.volume import Volume
 
 Kind = Literal["ct", "mr"]
 Beyond = Literal["zero", "border"]
-_NEARER = 0.5  # of a mask read linearly: its surface lies halfway between two voxels
+# Of a mask read linearly: its surface lies halfway between two voxels. What lies on it counts,
+# however places are rounded; where voxels double in length, that is the whole rim.
+_NEARER = 0.499
 
 
 @dataclass(frozen=True, kw_only=True)
