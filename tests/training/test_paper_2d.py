@@ -46,7 +46,11 @@ def test_the_recipes_say_what_the_paper_says(name: str, data: DataConfig):
         model=ModelConfig(dimension=2, stage=1),
         loss=LossConfig(similarity="lncc", sigma=5.0, regularizer="gradicon", weight=None),
         training=TrainingConfig(
-            batch_size=1, learning_rate=5e-5, stage1_steps=50_000, stage2_steps=0
+            batch_size=1,
+            learning_rate=5e-5,
+            stage1_steps=50_000,
+            stage2_steps=0,
+            augment=False if data.pairs == "intra" else None,
         ),
         text=recipe.text,
     )
@@ -54,7 +58,9 @@ def test_the_recipes_say_what_the_paper_says(name: str, data: DataConfig):
     assert recipe.loss.penalty_weight == 1.5
     assert (recipe.training.schedule, recipe.augments) == ("constant", False)
     said = re.findall(r"^(\w+) = ", recipe.text, flags=re.MULTILINE)
-    assert said == ["shape", *(["pairs"] if data.pairs == "intra" else []), "stage2_steps"]
+    intra = data.pairs == "intra"  # of which the paper augments pairs of one person
+    first = ["shape", "pairs"] if intra else ["shape"]
+    assert said == [*first, "stage2_steps", *(["augment"] if intra else [])]
 
 
 def tiny(folder: Path, name: str, shape: str) -> Path:

@@ -122,10 +122,21 @@ class Options:
         return choose_device(self.device)
 
 
+Contradiction = tuple[bool, tuple[str, str, str]]
+"""Whether it is there, the two choices, and why they cannot both be had."""
+
+
 def _refuse_contradictions(options: Options) -> None:
-    """Name two choices that cannot both be had, and why."""
-    named = options.model not in (AUTO, NONE)
-    pairs = [
+    found = [*_contradictions_of_models(options), *_contradictions_of_goals(options)]
+    if options.protocol == "paper":
+        found += _contradictions_of_the_paper(options)
+    for contradict, (one, other, why) in found:
+        if contradict:
+            raise GradiconError(f"{one} and {other} contradict each other: {why}")
+
+
+def _contradictions_of_models(options: Options) -> list[Contradiction]:
+    return [
         (
             options.refine == 0 and options.model == NONE and options.to == "deformable",
             ("--refine 0", "--model none", "without a model, refinement is all there is"),
@@ -138,38 +149,29 @@ def _refuse_contradictions(options: Options) -> None:
             options.refine_network and options.refine == 0,
             ("--refine-network", "--refine 0", "a network is refined by that many steps"),
         ),
-        (
-            options.to != "deformable" and options.refine_network,
-            (f"--to {options.to}", "--refine-network", "a network deforms"),
-        ),
-        (
-            options.to != "deformable" and named,
-            (f"--to {options.to}", f"--model {options.model}", "a model deforms"),
-        ),
-        (
-            options.protocol == "paper" and options.to != "deformable",
-            ("--protocol paper", f"--to {options.to}", "the paper's networks deform"),
-        ),
-        (
-            options.protocol == "paper" and options.init != "auto",
-            (
-                "--protocol paper",
-                f"--init {options.init}",
-                "a model sees images as in its training",
-            ),
-        ),
-        (
-            options.protocol == "paper" and options.model == NONE,
-            ("--protocol paper", "--model none", "the paper's maps are a network's"),
-        ),
-        (
-            options.to != "deformable" and options.init == "none",
-            (f"--to {options.to}", "--init none", "that start is not to be moved"),
-        ),
     ]
-    for contradict, (one, other, why) in pairs:
-        if contradict:
-            raise GradiconError(f"{one} and {other} contradict each other: {why}")
+
+
+def _contradictions_of_goals(options: Options) -> list[Contradiction]:
+    if options.to == "deformable":
+        return []
+    goal = f"--to {options.to}"
+    named = options.model not in (AUTO, NONE)
+    return [
+        (options.refine_network, (goal, "--refine-network", "a network deforms")),
+        (named, (goal, f"--model {options.model}", "a model deforms")),
+        (options.init == "none", (goal, "--init none", "that start is not to be moved")),
+    ]
+
+
+def _contradictions_of_the_paper(options: Options) -> list[Contradiction]:
+    protocol = "--protocol paper"
+    as_trained = "a model sees images as in its training"
+    return [
+        (options.to != "deformable", (protocol, f"--to {options.to}", "its networks deform")),
+        (options.init != "auto", (protocol, f"--init {options.init}", as_trained)),
+        (options.model == NONE, (protocol, "--model none", "its maps are a network's")),
+    ]
 
 
 def _check_choice(what: str, value: str, allowed: tuple[str, ...]) -> None:
