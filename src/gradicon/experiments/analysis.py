@@ -28,6 +28,7 @@ _SIZES = tuple(10 ** -(2.5 + k / 4) for k in range(9))  # eps: small enough that
 _PERIODS = 4  # of the noises whose size varies: slow enough that the paper's term in n counts
 _BENT, _GENTLE = 0.5, 0.3  # the strengths of exact pairs: of the expansion, and of the flow
 _LONG, _SHORT = 0.25, 0.02  # of the logarithm of a wave, taken away by a flow
+_FREQUENCIES = (1, 2, 4, 8)  # of random fields; in three dimensions the two slowest
 _CONSTANTS = (0.25, 0.5, 0.75, 0.9, 0.99, 1.01, 1.1, 1.25, 1.5, 2.0, 3.0)
 
 
@@ -173,7 +174,7 @@ def _rate_power(rows: Sequence[Numbers], name: str) -> float:
 
 def measure_lipschitz(size: Size) -> Numbers:
     """Random fields and two special ones, made steeper until they fold."""
-    kinds = [(dimension, f) for dimension in (2, 3) for f in (1, 2, 4)]
+    kinds = [(2, f) for f in _FREQUENCIES] + [(3, f) for f in _FREQUENCIES[:2]]
     fields = [
         {"dimension": dimension, "frequency": f, **_judge_field(size, dimension, f, seed)}
         for number, (dimension, f) in enumerate(kinds)
@@ -189,6 +190,11 @@ def measure_lipschitz(size: Size) -> Numbers:
     return {
         "fields": fields,
         "waves": special,
+        "bounds": [
+            {"constant": constant, "dimension": dimension, **lipschitz.bounds(constant, dimension)}
+            for constant in _CONSTANTS
+            for dimension in (2, 3)
+        ],
         "folds from": median(row["fold"] for row in fields),
         "size, power": interval(_size_powers(fields)),
         "small": [
@@ -222,8 +228,8 @@ def _size_powers(fields: Sequence[Numbers]) -> list[float]:
     field of each frequency, one from the second of each, and so on.
     """
     flat = [row for row in fields if row["dimension"] == 2]
-    by_frequency = [[r["size"] for r in flat if r["frequency"] == f] for f in (1, 2, 4)]
-    return [power((1, 2, 4), sizes) for sizes in zip(*by_frequency, strict=True)]
+    by_frequency = [[r["size"] for r in flat if r["frequency"] == f] for f in _FREQUENCIES]
+    return [power(_FREQUENCIES, sizes) for sizes in zip(*by_frequency, strict=True)]
 
 
 def _still(dimension: int) -> Pair:

@@ -50,6 +50,8 @@ def directional_jacobian(phi: Map, x: Tensor, direction: Tensor) -> Tensor:
 
 def _change(values: Tensor, x: Tensor, direction: Tensor) -> Tensor:
     """The derivative of each point's value along a direction."""
+    if not values.requires_grad:  # the same at all points
+        return torch.zeros_like(values)
     slope = torch.autograd.grad(values.sum(), x, retain_graph=True, materialize_grads=True)[0]
     return (slope * direction)[0].sum(0)
 

@@ -9,7 +9,7 @@ Fields are formulas on the unit cube, in double precision, and their Jacobians e
 largest norm is searched for on a grid and between its points; folds are those of the grid.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log, pi, sqrt
 
@@ -44,9 +44,12 @@ def random_field(dimension: int, frequency: float, seed: int) -> Field:
     )
     k = 2 * pi * frequency * turn / turn.norm(dim=0)
     phases = 2 * pi * torch.rand(_WAVES, dtype=torch.float64, generator=source)
-    return lambda x: torch.einsum(
-        "iw,bwp->bip", size, torch.cos(torch.einsum("aw,bap->bwp", k, x) + phases[:, None])
-    )
+
+    def field(x: Tensor) -> Tensor:
+        turns = torch.einsum("aw,bap->bwp", k, x.flatten(2)) + phases[:, None]
+        return torch.einsum("iw,bwp->bip", size, turns.cos()).reshape(x.shape)
+
+    return field
 
 
 def squeezing_wave(dimension: int, frequency: float) -> Field:
@@ -167,18 +170,18 @@ def _climb(v: Field, x: Tensor, slopes: Tensor, width: float) -> Tensor:
     return slopes[torch.linalg.matrix_norm(slopes, 2).argmax()]
 
 
-def sweep_constant(seen: Steepness, constants: tuple[float, ...]) -> list[Numbers]:
-    """The maps Id + v with v scaled to each Lipschitz constant, beside what the statement gives."""
-    dimension = len(seen.apart)
+def sweep_constant(seen: Steepness, constants: Sequence[float]) -> list[Numbers]:
+    """The maps Id + v, with v scaled to each Lipschitz constant."""
     return [
-        {
-            "constant": constant,
-            **seen.scaled_map(constant / seen.constant),
-            "ratio, bound": 1 - constant,
-            "determinant, bound": max(1 - constant, 0.0) ** dimension,
-        }
+        {"constant": constant, **seen.scaled_map(constant / seen.constant)}
         for constant in constants
     ]
+
+
+def bounds(constant: float, dimension: int) -> Numbers:
+    """What the statement gives for a Lipschitz constant: nothing from 1 on."""
+    ratio = max(1 - constant, 0.0)
+    return {"ratio": ratio, "determinant": ratio**dimension}
 
 
 def small_but_steep(name: str, length: float, cells: int) -> Numbers:
