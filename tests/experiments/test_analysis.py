@@ -134,6 +134,17 @@ def test_waves_have_known_constants_and_fold_where_they_must():
     assert near["determinant"] == pytest.approx(0.1, abs=3e-3)
 
 
+def test_the_steepest_place_is_found_between_the_points_of_a_coarse_grid():
+    seen = lipschitz.measure_field(lipschitz.squeezing_wave(2, 2), 2, cells=12, pairs=100)
+    assert float(torch.linalg.matrix_norm(seen.slopes, 2).max()) < 0.98
+    assert seen.constant == pytest.approx(1, abs=1e-8)
+
+
+def test_the_bounds_are_those_of_the_least_singular_value():
+    assert lipschitz.bounds(0.25, 3) == {"ratio": 0.75, "determinant": 0.421875}
+    assert lipschitz.bounds(1.5, 2) == {"ratio": 0, "determinant": 0}
+
+
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_random_fields_keep_the_bounds_and_fold_where_it_is_said(dimension: int, seed: int):
