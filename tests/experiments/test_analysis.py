@@ -182,6 +182,8 @@ def test_small_penalties_do_not_keep_maps_from_folding():
     wide, narrow = (lipschitz.small_but_steep("dent", width, 256) for width in (0.1, 0.025))
     assert narrow["gradicon"] == pytest.approx(wide["gradicon"] / 16, rel=0.02)
     assert max(wide["determinant"], narrow["determinant"]) < -0.48
+    for row in (*waves, wide, narrow):  # folds are where |grad v| >= 1; the sum is twice the mean
+        assert row["folds"] / 100 <= 2 * row["gradicon"]
 
 
 def test_an_interval_is_students():
