@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 Numbers = dict[str, Any]
 """All that a study found, as plain values, ready for JSON."""
 
-Name = Literal["regularizers", "convergence", "ablation", "statistics", "noise", "implicit"]
+Name = Literal[
+    "regularizers", "convergence", "ablation", "statistics", "noise", "implicit", "analysis"
+]
 STUDIES: tuple[Name, ...] = get_args(Name)
 
 
