@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gradicon.core.points import cells, one_per_cell, random_points
+from gradicon.core.points import cells, one_per_cell, random_points, uniform_points
 
 
 def drawn(shape: tuple[int, ...], seed: int = 0, cell: int = 2) -> torch.Tensor:
@@ -25,6 +25,18 @@ def test_every_cell_has_one_point(shape: tuple[int, ...], cell: int):
     x = drawn(shape, cell=cell)
     assert x.shape[2] == counts.prod()
     assert len({tuple(place) for place in (x[0] * counts).floor().T.tolist()}) == x.shape[2]
+
+
+def test_uniform_points_are_as_many_but_fall_where_they_like():
+    shape = (32, 40)
+    source = torch.Generator().manual_seed(0)
+    x = uniform_points(shape, source, like=torch.zeros((), dtype=torch.float64))
+    assert x.shape == drawn(shape).shape
+    filled = len({tuple(place) for place in (x[0] * torch.tensor([[16], [20]])).floor().T.tolist()})
+    # Of n cells about n / e stay empty.
+    assert filled / x.shape[2] == pytest.approx(1 - 1 / 2.71828, abs=0.05)
+    assert x.min() >= 0
+    assert x.max() < 1
 
 
 def test_points_are_the_generators():

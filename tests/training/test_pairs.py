@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gradicon.training.dataset import Group
 from gradicon.training.pairs import Pairs, generator, owned, points
+from gradicon.training.recipe import parse_recipe
 
 NUMBERS = st.integers(0, 10**6)
 
@@ -70,3 +71,15 @@ def test_points_fill_the_cube_one_per_cell(shape: tuple[int, ...], step: int):
     assert len({tuple(cell) for cell in (x[0] * cells).floor().T.tolist()}) == x.shape[2]
     assert torch.equal(x, points(shape, 0, step, torch.device("cpu")))
     assert not torch.equal(x, points(shape, 0, step + 1, torch.device("cpu")))
+
+
+def test_a_recipe_may_want_points_anywhere():
+    shape = (16, 16)
+    cpu = torch.device("cpu")
+    spread = points(shape, 0, 3, cpu)
+    uniform = points(shape, 0, 3, cpu, "uniform")
+    assert uniform.shape == spread.shape
+    assert len({tuple(cell) for cell in (8 * spread[0]).floor().T.tolist()}) == 64
+    assert len({tuple(cell) for cell in (8 * uniform[0]).floor().T.tolist()}) < 55
+    recipe = parse_recipe('[data]\nshape = [16, 16]\n[loss]\npoints = "uniform"')
+    assert recipe.loss.points == "uniform"

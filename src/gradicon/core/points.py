@@ -6,6 +6,7 @@ close in memory where they are close in space. The caller brings the generator o
 """
 
 from collections.abc import Sequence
+from math import prod
 
 import torch
 from jaxtyping import Float
@@ -28,6 +29,17 @@ def random_points(
     size = (len(shape), *cells(shape, cell))
     jitter = torch.rand(size, generator=generator, dtype=like.dtype, device=generator.device)
     return one_per_cell(jitter.to(like.device))
+
+
+def uniform_points(
+    shape: Sequence[int], generator: torch.Generator, *, like: Tensor
+) -> Float[Tensor, "1 d n"]:
+    """As many points as `random_points` gives, each anywhere in the unit cube, as the paper draws
+    them: (1, D, N).
+    """
+    size = (1, len(shape), prod(cells(shape)))
+    x = torch.rand(size, generator=generator, dtype=like.dtype, device=generator.device)
+    return x.to(like.device)
 
 
 def one_per_cell(jitter: Float[Tensor, " d *cells"]) -> Float[Tensor, "1 d n"]:

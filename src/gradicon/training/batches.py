@@ -116,7 +116,8 @@ class Batches:
         second = [b for _, b in drawn]
         shelf = self.shelf
         loss = self.recipe.loss
-        x = points(self.recipe.data.shape, self.recipe.training.seed, step, shelf.device)
+        how = self.recipe
+        x = points(how.data.shape, how.training.seed, step, shelf.device, loss.points)
         inputs = Inputs(shelf.images(first), shelf.images(second), x)
         if loss.label_weight:
             compared = torch.stack(

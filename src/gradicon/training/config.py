@@ -2,8 +2,8 @@
 
 What the paper prints for all of its data sets (Sec. 4.2) is the default. Not the paper's: one pair
 per step, since it prints no number; the window of CT, which it chooses by the anatomy (-1000 to 0
-for lungs); scaling and masking before resampling, where it does them after. One random point lies
-in each cell of 2^D voxels (`core/points.py`).
+for lungs); scaling and masking before resampling, where it does them after; the points of the
+penalty, which are spread evenly (`points = "uniform"` is the paper's).
 """
 
 from dataclasses import dataclass, fields
@@ -18,6 +18,7 @@ Pairing = Literal["inter", "intra", "joined"]
 Regularizer = Literal["gradicon", "icon", "diffusion", "bending"]
 Precision = Literal["32", "bf16-mixed"]
 Schedule = Literal["constant", "cosine"]
+Points = Literal["spread", "uniform"]
 
 
 @final
@@ -47,6 +48,8 @@ class LossConfig:
             numbers are smaller. GradICON and ICON are means over components, as in the authors'
             code: 1/D of the norms as printed. ICON is the sum of both directions, as there, where
             the paper prints one.
+        points: where the penalty is measured: "spread" is one point at random in each cell of 2^D
+            voxels; "uniform", as many anywhere, is the paper's.
         label_weight: of 1 - soft Dice of warped labels, the mean of both directions.
         labels_at_once: of the labels that both images of a pair have, how many are compared in a
             step; by lot, if there are more. One float per voxel and label is kept.
@@ -58,6 +61,7 @@ class LossConfig:
     sigma: float | tuple[float, ...] = 5.0
     regularizer: Regularizer = "gradicon"
     weight: float | None = None
+    points: Points = "spread"
     label_weight: float = 0.0
     labels_at_once: int = 16
     landmark_weight: float = 0.0

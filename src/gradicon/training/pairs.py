@@ -13,8 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gradicon.core.points import random_points
+from gradicon.core.points import random_points, uniform_points
 from gradicon.errors import GradiconError
+from gradicon.training.config import Points
 from gradicon.training.dataset import Dataset, Group
 
 
@@ -69,7 +70,7 @@ def owned(batch_size: int, rank: int, processes: int) -> range:
 
 
 def points(
-    shape: Sequence[int], seed: int, step: int, device: torch.device
+    shape: Sequence[int], seed: int, step: int, device: torch.device, how: Points = "spread"
 ) -> Float[Tensor, "1 d n"]:
     """The penalty's points of a step, on the unit cube: one at random in every cell of 2^D voxels.
 
@@ -81,6 +82,8 @@ def points(
         seed: of the run.
         step: other steps have other points.
         device: where they are drawn; a GPU's numbers differ from a CPU's.
+        how: "uniform" draws as many anywhere, as the paper does.
     """
     source = generator(seed, step, "points", device=device)
-    return random_points(shape, source, like=torch.empty((), device=device))
+    draw = uniform_points if how == "uniform" else random_points
+    return draw(shape, source, like=torch.empty((), device=device))
