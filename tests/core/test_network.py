@@ -96,6 +96,19 @@ def test_two_step_is_the_papers_ts():
     assert not torch.allclose(phi(psi(x)), psi(phi(x)), atol=1e-4)
 
 
+def test_a_second_step_that_is_repeated_is_one_two_step_upon_another():
+    first = awake(Displace(SMALL(2)), 1)
+    second = awake(Displace(SMALL(2)), 2)
+    a = blobs((21, 24), 1)
+    b = blobs((21, 24), 2)
+    nested = TwoStep(TwoStep(TwoStep(first, second), second), second)
+    repeated = TwoStep(first, second, times=3)
+    x = torch.rand(1, 2, 40, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(repeated(a, b)(x), nested(a, b)(x))
+    assert not torch.allclose(repeated(a, b)(x), TwoStep(first, second)(a, b)(x), atol=1e-4)
+    assert set(repeated.state_dict()) == set(TwoStep(first, second).state_dict())
+
+
 def test_stage1_stage2_and_icon_are_built_as_in_the_paper():
     def tree(net: torch.nn.Module) -> str:
         match net:

@@ -18,9 +18,10 @@ SMALL = {"dimension": 2, "down_channels": (4, 8), "up_channels": (4, 8)}
         (ModelConfig(**SMALL), "TS{TS{Down{TS{Down{Ψ1}, Ψ2}}, Ψ3}, Ψ4}", [2, 1, 0, 0]),
         (ModelConfig(**SMALL, stage=1), "TS{Down{TS{Down{Ψ1}, Ψ2}}, Ψ3}", [2, 1, 0]),
         (ModelConfig(**SMALL, stage=1, resolutions=1), "Ψ1", [0]),
+        (ModelConfig(**SMALL, resolutions=1, repeats=3), "TS{Ψ1, Ψ2 3 times}", [0, 0]),
         (ModelConfig(**SMALL, composition="icon"), "TS{Down{TS{Ψ1, Ψ2}}, Ψ3}", [1, 1, 0]),
     ],
-    ids=["Stage2", "Stage1", "one", "ICON"],
+    ids=["Stage2", "Stage1", "one", "repeats", "ICON"],
 )
 def test_a_network_is_written_as_the_paper_does(
     config: ModelConfig, formula: str, halvings: list[int]

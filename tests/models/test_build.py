@@ -79,6 +79,7 @@ def test_networks_have_titles():
         ({"dimension": 4}, "dimension must be a whole number from 2 to 3, got 4"),
         ({"stage": 3}, "stage must be a whole number from 1 to 2, got 3"),
         ({"stage": "2"}, "stage must be a whole number from 1 to 2, got '2'"),
+        ({"repeats": 0}, "repeats must be a whole number from 1 to 16, got 0"),
         ({"resolutions": 0}, "resolutions must be a whole number from 1 to 8"),
         ({"image_channels": 1.5}, "image_channels must be a whole number"),
         ({"down_channels": [16, "x"], "up_channels": [16, 16]}, "positive whole numbers"),

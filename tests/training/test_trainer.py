@@ -90,6 +90,21 @@ def test_stage2_starts_from_the_weights_of_stage1(data: Path, tmp_path: Path):
     assert load(tmp_path / "run/model.safetensors")(a, b).on_grid((24, 16)).shape == (1, 2, 24, 16)
 
 
+def test_a_model_may_go_on_with_a_last_network_that_is_asked_again(
+    done: Path, data: Path, tmp_path: Path
+):
+    more = ("resolutions = 2", "resolutions = 2\nrepeats = 3")
+    slow = ("learning_rate = 0.005", "learning_rate = 1e-12")
+    recipe = recipe_of(more, slow, ("stage1_steps = 4", "stage1_steps = 0"))
+    train(recipe, data, tmp_path / "run", machine=CPU, start=done / "model.safetensors")
+    after = load(tmp_path / "run/model.safetensors")
+    assert after.config.repeats == 3
+    before = weights(done / "model.safetensors")
+    for name, value in weights(tmp_path / "run/model.safetensors").items():
+        if "running" not in name and "num_batches" not in name:
+            torch.testing.assert_close(value, before[name], atol=1e-9, rtol=0)
+
+
 @pytest.fixture(scope="module")
 def icon(data: Path) -> Path:
     """ICON, progressively, so slowly that its second stage leaves the weights of the first."""

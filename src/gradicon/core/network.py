@@ -83,17 +83,25 @@ class Down(RegistrationNetwork):
 
 @final
 class TwoStep(RegistrationNetwork):
-    """TS{Phi, Psi}[A, B] = Phi[A, B] o Psi[A o Phi[A, B], B]."""
+    """TS{Phi, Psi}[A, B] = Phi[A, B] o Psi[A o Phi[A, B], B].
 
-    def __init__(self, first: RegistrationNetwork, second: RegistrationNetwork) -> None:
+    Psi may be asked again, with the same weights, of the image as it is warped by then: with two
+    `times` this is TS{TS{Phi, Psi}, Psi}, and so on.
+    """
+
+    def __init__(
+        self, first: RegistrationNetwork, second: RegistrationNetwork, times: int = 1
+    ) -> None:
         super().__init__()
         self.first = first
         self.second = second
+        self.times = times
 
     def forward(self, moving: Float[Tensor, "b c *s"], fixed: Float[Tensor, "b c *s"]) -> Transform:
         phi = self.first(moving, fixed)
-        psi = self.second(warp(moving, phi), fixed)
-        return Composition(phi, psi)
+        for _ in range(self.times):
+            phi = Composition(phi, self.second(warp(moving, phi), fixed))
+        return phi
 
 
 def multiresolution(dense: Dense, *, resolutions: int = 3) -> RegistrationNetwork:
@@ -116,11 +124,11 @@ def two_at_half_resolution(dense: Dense) -> RegistrationNetwork:
     return Down(refined(Displace(dense()), dense))
 
 
-def refined(net: RegistrationNetwork, dense: Dense) -> RegistrationNetwork:
+def refined(net: RegistrationNetwork, dense: Dense, *, times: int = 1) -> RegistrationNetwork:
     """The paper's Stage2 = TS{Stage1, Psi4}: one more step at full resolution, on top of a network
-    that keeps its weights.
+    that keeps its weights; or several `times` the same step.
     """
-    return TwoStep(net, Displace(dense()))
+    return TwoStep(net, Displace(dense()), times)
 
 
 def check_pair(moving: Tensor, fixed: Tensor) -> None:

@@ -62,7 +62,9 @@ def _walk(network: RegistrationNetwork, halvings: int, steps: list[Step]) -> str
             return f"Down{{{_walk(network.net, halvings + 1, steps)}}}"
         case TwoStep():
             first = _walk(network.first, halvings, steps)
-            return f"TS{{{first}, {_walk(network.second, halvings, steps)}}}"
+            second = _walk(network.second, halvings, steps)
+            again = f" {network.times} times" if network.times > 1 else ""
+            return f"TS{{{first}, {second}{again}}}"
         case _:
             raise GradiconError(f"a {type(network).__name__} cannot be drawn")
 

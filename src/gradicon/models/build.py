@@ -41,6 +41,7 @@ class ModelConfig:
         stage: 1 is TS{Down{TS{Down{Psi1}, Psi2}}, Psi3}, or with "icon" Down{TS{Psi1, Psi2}}; 2
             adds one more network at full resolution.
         resolutions: how many resolutions Stage1 has. Not for "icon", which has half and full.
+        repeats: how often stage 2 asks its last network, each time of the image warped by then.
         image_channels: channels of each image.
         backbone: "unet", the paper's, or "voxelmorph", the ablation's.
         down_channels, up_channels: of the backbone, in its own order; left out, the backbone's
@@ -51,6 +52,7 @@ class ModelConfig:
     composition: Composition = "gradicon"
     stage: int = 2
     resolutions: int = _RESOLUTIONS
+    repeats: int = 1
     image_channels: int = 1
     backbone: Backbone = "unet"
     down_channels: tuple[int, ...] = ()
@@ -72,6 +74,7 @@ class ModelConfig:
         _check_range("dimension", self.dimension, 2, 3)
         _check_range("stage", self.stage, 1, 2)
         _check_range("resolutions", self.resolutions, 1, 8)
+        _check_range("repeats", self.repeats, 1, 16)
         _check_range("image_channels", self.image_channels, 1, 1024)
         if self.composition == "icon" and self.resolutions != _RESOLUTIONS:
             raise GradiconError(
@@ -130,7 +133,9 @@ class Model(RegistrationNetwork):
         self.config = config
         dense = _dense(config)
         stage1 = _stage1(config, dense)
-        self.net = stage1 if config.stage == 1 else refined(stage1, dense)
+        self.net = stage1
+        if config.stage == 2:
+            self.net = refined(stage1, dense, times=config.repeats)
 
     def forward(self, moving: Float[Tensor, "b c *s"], fixed: Float[Tensor, "b c *s"]) -> Transform:
         if moving.ndim != self.config.dimension + 2:

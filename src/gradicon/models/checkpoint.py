@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -51,10 +51,11 @@ class Checkpoint:
         """Of the model, for people."""
         return self.path.stem
 
-    def load(self) -> Model:
+    def load(self, *, repeats: int | None = None) -> Model:
         """The network, in evaluation mode and on the CPU.
 
-        Its hash, names, shapes and dtypes are all checked.
+        Its hash, names, shapes and dtypes are all checked. `repeats` is how often its last network
+        is asked, if that is not what the file says.
         """
         try:
             state = {name: self._file.get_tensor(name) for name in self._file.keys()}  # noqa: SIM118
@@ -65,7 +66,8 @@ class Checkpoint:
                 f"{self.path}: the contents do not match their hash: "
                 "the file was altered or damaged, get it again"
             )
-        model = build(self.header.config)
+        config = self.header.config
+        model = build(config if repeats is None else replace(config, repeats=repeats))
         load_strictly(model.net, state, source=str(self.path))
         return model.eval()
 

@@ -78,6 +78,7 @@ def make_plan(
         measure=_plan_measure(space, options, presets, as_trained=model is not None and not fields),
         fields=fields,
         may_drop_answer=model is not None and fields is not None and options.model == AUTO,
+        repeats=_repeats(model, options, presets),
         network_steps=_network_steps(options, presets),
         half_precision=options.in_half_precision,
         repairs=not of_the_paper,
@@ -85,6 +86,16 @@ def make_plan(
         seed=options.seed,
         presets=presets,
     )
+
+
+def _repeats(model: Checkpoint | None, options: Options, presets: Presets) -> int:
+    """As often as in its training, or more where its answer is all that is wanted of it."""
+    if model is None:
+        return 0
+    trained = model.header.config.repeats
+    if options.refines_network or options.protocol == "paper":
+        return trained
+    return max(trained, presets.answer.repeats)
 
 
 def _network_steps(options: Options, presets: Presets) -> int:

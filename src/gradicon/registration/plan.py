@@ -118,6 +118,8 @@ class Plan:
         fields: how fields are optimised, from the answer or from nothing; None if they are not.
         may_drop_answer: whether fields are optimised from nothing if the answer makes the images
             less alike.
+        repeats: how often the last network is asked, each time of the image warped by then; 0
+            without a network.
         network_steps: by which a copy of the network is refined.
         half_precision: whether that is done in bfloat16 where there is a GPU.
         repairs: whether maps are smoothed where they fold.
@@ -137,6 +139,7 @@ class Plan:
     measure: Measure
     fields: FieldPlan | None
     may_drop_answer: bool
+    repeats: int
     network_steps: int
     half_precision: bool
     repairs: bool
@@ -163,6 +166,7 @@ class Plan:
             "penalty_weight": self.weight,
             "fields": None if self.fields is None else _describe_fields(self.fields),
             "if_the_answer_makes_it_worse": "fields from nothing" if self.may_drop_answer else None,
+            "last_network_asked_times": self.repeats,
             "network_steps": self.network_steps,
             "network_precision_on_a_gpu": "bfloat16" if self.half_precision else "float32",
             "smoothed_where_maps_fold": self.repairs,

@@ -83,6 +83,10 @@ class FieldPreset:
 class AnswerPreset:
     """What becomes of a network's answer."""
 
+    repeats: int = 1
+    """How often a model's last network is asked, each time of the image warped by then, unless it
+    was trained to be asked more often."""
+
     held: float = 1000.0
     """How strongly refinement is pulled back to an answer that makes the images alike entirely: the
     weight of the mean squared distance, where 1 is the field of view."""

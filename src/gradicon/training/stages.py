@@ -36,13 +36,14 @@ def new_model(recipe: Recipe, stage: int, before: Model | None = None) -> Model:
 def first_model(recipe: Recipe, start: Model | None) -> Model:
     """The network that a run begins with: fresh, or `start`, a trained one.
 
-    A trained Stage1 gets a new Psi4 where the recipe begins with Stage2.
+    A trained Stage1 gets a new Psi4 where the recipe begins with Stage2. How often the last network
+    is asked may be another number than before: its weights are the same.
     """
     stage = stage_of(0, recipe)
     if start is None:
         return new_model(recipe, stage)
     for name, value in recipe.model.to_dict().items():
-        if name != "stage" and (found := start.config.to_dict()[name]) != value:
+        if name not in ("stage", "repeats") and (found := start.config.to_dict()[name]) != value:
             raise GradiconError(
                 f"the model to start from has {name} = {found}, but the recipe says "
                 f"{value}: they must be the same"
@@ -51,7 +52,11 @@ def first_model(recipe: Recipe, start: Model | None) -> Model:
         raise GradiconError(
             "the model to start from is a Stage2, which has no way back: say stage1_steps = 0"
         )
-    return start if start.config.stage == stage else new_model(recipe, stage, before=start)
+    if start.config.stage != stage:
+        return new_model(recipe, stage, before=start)
+    model = build(ModelConfig.from_dict(recipe.model.to_dict() | {"stage": stage}))
+    model.load_state_dict(start.state_dict())
+    return model
 
 
 def restored_model(recipe: Recipe, checkpoint: Checkpoint, source: str) -> Model:

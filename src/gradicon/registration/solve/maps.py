@@ -72,7 +72,7 @@ def solve(pair: Pair, plan: Plan, on_step: OnStep | None = None) -> Solution:
 def _ask_network(seen: Images, plan: Plan, on_step: OnStep | None) -> Maps:
     """The network's answer for both directions, or that of a copy refined for this pair."""
     assert plan.model is not None
-    network = plan.model.load().to(seen.fixed.device)
+    network = plan.model.load(repeats=plan.repeats).to(seen.fixed.device)
     if plan.network_steps:
         network = refine(
             network,
