@@ -42,16 +42,21 @@ _GROUPS = ("grid", "measure", "fields", "answer")
 _BESIDES: dict[str, list[Any]] = {
     "grid.most_voxels": [300_000],  # none of these scans has so many
     "measure.narrowest": [0.25],
-    "measure.every": [1, 3],
+    "measure.every": [1],
     "measure.patch": [],  # of MIND
     "fields.more": [1, 2],
     "fields.cell": [2, 4],
+    "fields.barrier": [10.0],
     "fields.margin": [0.025],
     "fields.empty": [0.0],
     "fields.around": [4],
+    "answer.held": [500.0],
+    "answer.unlike": [0.3],
+    "answer.least": [100.0],
+    "answer.finer": [3.2],
     "answer.steps": [],  # where a network is refined
     "answer.learning_rate": [],
-    "answer.finer": [3.2],
+    "answer.repeats": [2, 3],
 }
 
 

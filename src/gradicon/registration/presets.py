@@ -1,8 +1,10 @@
 """Every number that steers a result, with what it is for. Nothing else in the solvers has any.
 
-A `Plan` is made of these; `benchmarks/presets.py` changes one at a time and measures what comes of
-it, on training pairs: docs/results/presets.md has the table. What a user may choose is in
-`options.py`; what the paper says is where the paper's quantities are, in `core/`.
+A `Plan` is made of these. `python benchmarks/presets.py DATA -o docs/results/presets.json` changes
+one at a time and measures what comes of it on training pairs: eight hippocampi, three hearts, three
+heads. docs/results/presets.md has the table, and the figures below are from it: Dice that is lost
+or gained, where 0.002 is what rounding moves it by. What a user may choose is in `options.py`; what
+the paper says is where the paper's quantities are, in `core/`.
 """
 
 from dataclasses import dataclass, field
@@ -19,11 +21,12 @@ class GridPreset:
     """The grid that is worked on, and the coarser ones that lead to it."""
 
     most_voxels: int = 5_500_000
-    """Of the working grid: a brain at 1 mm. Larger scans are worked on with larger voxels."""
+    """Of the working grid: a brain at 1 mm. Larger scans are worked on with larger voxels. With
+    300,000, heads of 1.3 million lose 0.046, in half the time."""
 
     coarsest: int = 32
     """Voxels along an axis of the first grid, at most and in the mean of all axes: motion of half
-    the field of view is a few voxels there."""
+    the field of view is a few voxels there. 16 and 64 change nothing by more than 0.002."""
 
 
 @final
@@ -32,13 +35,16 @@ class MeasurePreset:
     """How images are compared while fields are optimised."""
 
     window: float = 2.0
-    """LNCC's sigma, in voxels of the finest axis."""
+    """LNCC's sigma, in voxels of the finest axis. With 1 heads gain 0.001 in a quarter more of
+    time; with 4 they lose 0.006."""
 
     narrowest: float = 0.5
-    """Of that window across thick slices, in their voxels: less would compare single voxels."""
+    """Of that window across thick slices, in their voxels: less would compare single voxels. Hearts
+    with 0.25: -0.001."""
 
     every: int = 2
-    """Voxels from one of LNCC's windows to the next, which is as good and several times faster."""
+    """Voxels from one of LNCC's windows to the next. With 1 nothing is gained, in a fifth more of
+    time."""
 
     patch: int = 1
     """Voxels of MIND's patches and of their distance: finer than the reference's 2."""
@@ -50,32 +56,35 @@ class FieldPreset:
     """How displacement fields are optimised."""
 
     steps: int = 20
-    """Of Adam on the finest grid, unless a person says how many."""
+    """Of Adam on the finest grid, unless a person says how many. With 10 heads lose 0.010, in four
+    fifths of the time; with 40 they gain 0.007 in 1.7 times the time."""
 
     more: int = 3
     """How many times as many on each coarser grid, where large motion is found and a step costs an
-    eighth."""
+    eighth. With 1 and 2 these pairs lose 0.001 at most; livers move farther."""
 
     rate: float = 0.8
     """Adam's, in voxels of the level at work: how far a point may go in a step at first. It falls
-    to nothing along half a cosine."""
+    to nothing along half a cosine. With 1.6 all lose, 0.005 to 0.009; with 0.4 heads lose 0.001."""
 
     cell: int = 3
-    """Voxels along each axis to a point of the penalty."""
+    """Voxels along each axis to a point of the penalty. With 2 nothing is gained, in a fifth more
+    of time; with 4 hearts lose 0.003 and heads 0.002."""
 
     barrier: float = 20.0
     """The weight of what keeps maps from folding between the points of the penalty, in units of the
-    weight of the penalty that goes with the similarity."""
+    weight of the penalty that goes with the similarity. With 10 hearts lose 0.002."""
 
     margin: float = 0.05
-    """Determinants below this are what the barrier sees."""
+    """Determinants below this are what the barrier sees. With 0.025 hearts lose 0.009."""
 
     empty: float = 0.02
-    """Intensities up to this, of [0,1], are background: where both images are, nothing is read."""
+    """Intensities up to this, of [0,1], are background: where both images are, nothing is read.
+    With 0: -0.001 at most, 3 % more of time."""
 
     around: int = 8
     """Voxels about what is not background that are read all the same: twice the reach of LNCC's
-    window, so that leaving out the rest changes no gradient."""
+    window, so that leaving out the rest changes no gradient. With 4: 0.0005 at most."""
 
 
 @final
