@@ -94,20 +94,25 @@ class AnswerPreset:
 
     repeats: int = 1
     """How often a model's last network is asked, each time of the image warped by then, unless it
-    was trained to be asked more often."""
+    was trained to be asked more often. With 2 nothing changes after refinement; with 3 hippocampi
+    gain 0.004 and heads lose 0.005."""
 
     held: float = 1000.0
     """How strongly refinement is pulled back to an answer that makes the images alike entirely: the
-    weight of the mean squared distance, where 1 is the field of view."""
+    weight of the mean squared distance, where 1 is the field of view. With 500 hearts lose 0.001,
+    without any pull 0.025."""
 
     unlike: float = 0.15
-    """1 - LNCC of an answer from which on there is no pull: likeness has much to say there."""
+    """1 - LNCC of an answer from which on there is no pull: likeness has much to say there. With
+    0.3 hearts lose 0.004 and heads 0.002."""
 
     least: float = 200.0
-    """The pull where the network's grid is `finer` than the images, and it saw all their detail."""
+    """The pull where the network's grid is `finer` than the images, and it saw all their detail.
+    With 100 hippocampi lose 0.002."""
 
     finer: float = 1.6
-    """How many times as many voxels along every axis."""
+    """How many times as many voxels along every axis. With 3.2 hippocampi are not pulled back, and
+    lose 0.013."""
 
     steps: int = 50
     """Where the network's own weights are refined, unless a person says how many: the paper's."""
