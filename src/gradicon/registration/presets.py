@@ -99,7 +99,8 @@ class AnswerPreset:
 
     held: float = 1000.0
     """How strongly refinement is pulled back to an answer that makes the images alike entirely: the
-    weight of the mean squared distance, where 1 is the field of view. With 500 hearts lose 0.001."""
+    weight of the mean squared distance, where 1 is the field of view. With 500 hearts lose 0.001.
+    """
 
     unlike: float = 0.15
     """1 - LNCC of an answer from which on there is no pull: likeness has much to say there. With
